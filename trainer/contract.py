@@ -1,0 +1,414 @@
+"""What the console and the trainer say to each other in files: names, folders and dataclasses, standard library only."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import types
+import typing
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+
+T = typing.TypeVar("T")
+
+CONTRACT_VERSION = 1
+"""Stands in every job file and heartbeat; the console reads this one and the one before."""
+
+JOB = "job.json"
+CONSOLE = "console.json"
+LOCK = "machine.lock"
+BOOT = "boot.json"
+STATUS = "status.json"
+EVENTS = "events.jsonl"
+METRICS = "metrics.jsonl"
+RESULT = "result.json"
+MANIFEST = "manifest.json"
+LOG = "log.txt"
+ANSWERS = "answers.jsonl"
+MASK = "mask.parquet"
+MASK_SUMMARY = "mask.json"
+PROGRESS = "progress.json"
+CHECKPOINTS = "checkpoints"
+
+SPLIT_COLUMNS = ("row", "example")
+"""Columns of a split's Parquet file: the row's number in the imported file (int64, from 1) and the example as JSON text."""
+
+
+class Split(StrEnum):
+    TRAIN = "train"
+    VALIDATION = "validation"
+    TEST = "test"
+
+
+class Phase(StrEnum):
+    """How far the process on the machine is, in the order it happens."""
+
+    PREPARING = "preparing"
+    TRAINING = "training"
+    PACKAGING = "packaging"
+    EVALUATING = "evaluating"
+    ENDED = "ended"
+
+
+class Outcome(StrEnum):
+    """How the process ended; written once, in `result.json`."""
+
+    DONE = "done"
+    FAILED = "failed"
+    PAUSED = "paused"
+    STOPPED = "stopped"
+    OVERRUN = "overrun"
+
+
+class Ask(StrEnum):
+    """What the console wants of the process, in `console.json`."""
+
+    NONE = "none"
+    PAUSE = "pause"
+    STOP = "stop"
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptKeys:
+    """Where one attempt reads and writes, as keys below the volume's root."""
+
+    inputs: str
+    outputs: str
+    adapter: str
+
+    @classmethod
+    def of(cls, use: str, subject_id: str, attempt: int) -> AttemptKeys:
+        """`use` is the plural noun: `runs` or `evaluations`."""
+        root = f"{use}/{subject_id}"
+        return cls(f"{root}/in/{attempt}", f"{root}/out/{attempt}", f"{root}/adapter/{attempt}")
+
+
+@dataclass(frozen=True, slots=True)
+class Base:
+    """The base model: what it is called in public, and the folder that holds it."""
+
+    repo_id: str
+    revision: str
+    """40 hexadecimal digits."""
+    folder: str
+    """Absolute path of a folder with safetensors weights, tokenizer and chat template."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """The settings of a run; ranges and defaults are those of the draft."""
+
+    method: str = "lora"
+    epochs: int = 3
+    learning_rate: float = 2e-4
+    rank: int = 16
+    alpha: int = 32
+    dropout: float = 0.0
+    micro_batch_size: int = 4
+    """Rows of one forward pass."""
+    accumulation: int = 4
+    """Forward passes of one optimizer step."""
+    context_length: int = 2048
+    """Tokens; a longer row is an error, never cut."""
+    schedule: str = "cosine"
+    """cosine, linear or constant."""
+    warmup_ratio: float = 0.03
+    weight_decay: float = 0.0
+    max_grad_norm: float = 1.0
+    seed: int = 42
+    packing: bool = True
+    checkpoint_every_epochs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class TrainJob:
+    """`job.json` of one attempt of a run."""
+
+    subject_id: str
+    attempt: int
+    machine: str
+    """The machine's unique name."""
+    base: Base
+    train: str
+    """Key of the training split's Parquet file."""
+    validation: str
+    options: TrainOptions
+    resume_from: tuple[str, ...] = ()
+    """Output keys of earlier attempts, newest first; their verified checkpoints may be read."""
+    threads: int | None = None
+    """CPU threads; None takes every usable core."""
+    contract_version: int = CONTRACT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluateJob:
+    """`job.json` of one attempt of an evaluation: the base alone, or with an adapter."""
+
+    subject_id: str
+    attempt: int
+    machine: str
+    base: Base
+    test: str
+    """Key of the test split's Parquet file."""
+    adapter: str | None = None
+    """Key of the adapter folder; None scores the base."""
+    labels: tuple[str, ...] = ()
+    """The small closed set that every answer belongs to; empty where there is none."""
+    max_new_tokens: int = 64
+    batch_size: int = 16
+    context_length: int = 2048
+    threads: int | None = None
+    contract_version: int = CONTRACT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class MaskJob:
+    """`job.json` of `trainer mask`: the template's view of every row of a version."""
+
+    base: Base
+    files: Mapping[str, str]
+    """Split name → absolute path of its Parquet file."""
+    output: str
+    """Absolute folder that receives `mask.parquet`, `mask.json` and `progress.json`."""
+    context_length: int | None = None
+    contract_version: int = CONTRACT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class RowError:
+    """A row that cannot be trained, and why."""
+
+    split: str
+    row: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class MaskSummary:
+    """`mask.json`: totals of `mask.parquet` (columns split, row, tokens, trained_tokens, spans, error)."""
+
+    rows: int
+    tokens: Mapping[str, int]
+    """Split → tokens of all its rows."""
+    trained_tokens: Mapping[str, int]
+    longest: int
+    """Tokens of the longest row."""
+    errors: tuple[RowError, ...]
+    tokenizer_sha256: str
+    template_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """`console.json`: the console's last word to the process; a higher `seq` replaces a lower one."""
+
+    seq: int
+    ask: Ask
+    deadline: str | None
+    """ISO time in UTC at which the process must have written a checkpoint and ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """`boot.json`: which process holds this attempt's lock, and how often it began."""
+
+    machine: str
+    attempt: int
+    boot: int
+    """1 for the first start on this machine."""
+    pid: int
+    pid_started: str
+    """The process's start time as the kernel tells it, so that a reused pid is not mistaken for it."""
+    host_boot: str
+    """The host's boot id."""
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """`status.json`: the heartbeat, replaced whole at least every 5 seconds and at every change of phase."""
+
+    machine: str
+    attempt: int
+    boot: int
+    phase: Phase
+    at: str
+    step: int = 0
+    total_steps: int = 0
+    epoch: float = 0.0
+    """Passes over the training rows so far, such as 1.4."""
+    loss: float | None = None
+    validation_loss: float | None = None
+    tokens_per_second: float | None = None
+    """Real (unpacked, unpadded) training tokens per second of wall time."""
+    elapsed: float = 0.0
+    """Seconds since this process began."""
+    done: int = 0
+    """Rows prepared or answered in a phase without steps."""
+    total: int = 0
+    contract_version: int = CONTRACT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why it failed, for a program and for a person."""
+
+    code: str
+    message: str
+    advice: str
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """`result.json`: written once, after everything it names."""
+
+    machine: str
+    attempt: int
+    boot: int
+    outcome: Outcome
+    at: str
+    seconds: float
+    peak_rss_mb: int
+    failure: Failure | None = None
+    step: int = 0
+    total_steps: int = 0
+    adapter: str | None = None
+    """Key of the adapter's folder; its `manifest.json` is written before this file."""
+    answers: str | None = None
+    """Key of an evaluation's `answers.jsonl`."""
+    answers_sha256: str | None = None
+    scores: Mapping[str, float] = field(default_factory=dict)
+    """Totals: exact_match, token_f1, and likelihood where there are labels."""
+    contract_version: int = CONTRACT_VERSION
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One line of `answers.jsonl`: one test row, answered."""
+
+    row: int
+    expected: str
+    answer: str
+    exact: bool
+    f1: float
+    stopped: bool
+    """False where the answer reached its token limit."""
+    likely: str | None = None
+    """The label that the model finds most likely; None without labels."""
+    likely_correct: bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FileEntry:
+    sha256: str
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """`manifest.json`: written last; a folder without one that verifies does not exist."""
+
+    files: Mapping[str, FileEntry]
+    facts: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
+
+
+class BadManifest(Exception):
+    """The folder is not what its manifest says; the message names the file."""
+
+
+def hash_file(path: Path) -> FileEntry:
+    digest, size = hashlib.sha256(), 0
+    with path.open("rb") as file:
+        while piece := file.read(1 << 20):
+            digest.update(piece)
+            size += len(piece)
+    return FileEntry(digest.hexdigest(), size)
+
+
+def seal_folder(folder: Path, facts: Mapping[str, str | int | float | bool | None] | None = None) -> Manifest:
+    """Hash every file of the folder and write its manifest last, durably."""
+    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST)
+    manifest = Manifest({name: hash_file(folder / name) for name in names}, dict(facts or {}))
+    write_file(folder / MANIFEST, dump(manifest))
+    return manifest
+
+
+def verify_folder(folder: Path) -> Manifest:
+    """The folder's manifest, or `BadManifest` where a file is missing or differs."""
+    try:
+        manifest = load(Manifest, (folder / MANIFEST).read_text())
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise BadManifest(f"{folder.name} has no readable {MANIFEST}") from error
+    for name, entry in manifest.files.items():
+        if Path(name).is_absolute() or ".." in Path(name).parts:
+            raise BadManifest(f"{folder.name}: {MANIFEST} names a file outside the folder")
+        if not (folder / name).is_file():
+            raise BadManifest(f"{folder.name}: {name} is missing")
+        if hash_file(folder / name) != entry:
+            raise BadManifest(f"{folder.name}: {name} differs from its manifest")
+    return manifest
+
+
+def write_file(path: Path, text: str) -> None:
+    """Replace a file whole: a reader, and a crash, see the old one or the new one."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with aside.open("w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names in a folder durable."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def dump(value: object) -> str:
+    """A dataclass of this module as JSON text."""
+    return json.dumps(asdict(value), ensure_ascii=False, allow_nan=False)  # type: ignore[call-overload]
+
+
+def load(cls: type[T], text: str) -> T:
+    """A dataclass of this module from JSON text; unknown keys are ignored, missing ones raise."""
+    value: T = _build(cls, json.loads(text))
+    return value
+
+
+def load_lines(cls: type[T], lines: Sequence[str]) -> Iterator[T]:
+    """JSON lines; a last line cut short by a crash is left out."""
+    for line in lines:
+        if line.endswith("\n"):
+            yield load(cls, line)
+
+
+def _build(hint: typing.Any, value: typing.Any) -> typing.Any:
+    """`value` from JSON as the type that a field declares."""
+    if is_dataclass(hint) and isinstance(hint, type):
+        if not isinstance(value, dict):
+            raise ValueError(f"{hint.__name__} must be an object")
+        hints = typing.get_type_hints(hint)
+        return hint(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(hint) if f.name in value})
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return None if value is None else _build(next(a for a in arguments if a is not type(None)), value)
+    if origin is tuple:
+        return tuple(_build(arguments[0], item) for item in value)
+    if origin is Mapping or hint is Mapping:
+        return {key: _build(arguments[1], item) for key, item in value.items()} if arguments else dict(value)
+    if isinstance(hint, type) and issubclass(hint, StrEnum):
+        return hint(value)
+    return value
