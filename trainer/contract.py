@@ -124,6 +124,24 @@ class TrainOptions:
 
 
 @dataclass(frozen=True, slots=True)
+class Plan:
+    """How much work a run is, counted before it is paid for."""
+
+    micro_batches_per_epoch: int
+    steps_per_epoch: int
+    total_steps: int
+    warmup_steps: int
+
+    @classmethod
+    def of(cls, rows: int, options: TrainOptions) -> Plan:
+        """`rows` are training rows; a last partial window of an epoch is a step of its own."""
+        micro = -(-rows // options.micro_batch_size)
+        steps = -(-rows // (options.micro_batch_size * options.accumulation))
+        total = steps * options.epochs
+        return cls(micro, steps, total, round(total * options.warmup_ratio))
+
+
+@dataclass(frozen=True, slots=True)
 class TrainJob:
     """`job.json` of one attempt of a run."""
 

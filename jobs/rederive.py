@@ -1,0 +1,16 @@
+"""Once a minute every live row promises its own look again: what was lost comes back from the rows alone."""
+
+from __future__ import annotations
+
+from jobs import tick
+from tensorant_app.db.session import unit_of_work
+from tensorant_app.services import evaluations, imports, machines, runs, versions
+
+NOUNS = (machines, runs, evaluations, versions, imports)
+
+
+@tick.rederive
+def promise_all() -> None:
+    with unit_of_work() as session:
+        for noun in NOUNS:
+            noun.promise_all(session)

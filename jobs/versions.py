@@ -1,0 +1,58 @@
+"""Checking and freezing dataset versions in processes of their own."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from jobs.broker import actor
+from tensorant_app.db.promise import Lease
+from tensorant_app.db.session import reading
+from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.services import versions
+from tensorant_app.services.connections import store
+from tensorant_app.services.versions import CheckInput
+from tensorant_app.settings import get_settings
+
+
+@actor(versions.REACT, queue="slow")
+def react(lease: Lease) -> None:
+    with reading() as session:
+        job = versions.check_input(session, lease.subject_id)
+    if job.state is VersionState.CHECKING:
+        _check(lease, job)
+    elif job.state is VersionState.FREEZING:
+        _freeze(lease)
+    else:
+        with lease.write() as session:
+            lease.done(session)
+
+
+def _check(lease: Lease, job: CheckInput) -> None:
+    """Work aside, then rename: a draft's files are those of its last whole check, or none."""
+    with tempfile.TemporaryDirectory(dir=get_settings().store_dir, prefix=".work-") as name:
+        folder = Path(name) / "files"
+        folder.mkdir()
+        try:
+            found = versions.check_files(job, folder, lease.renew)
+        except TensorantError as error:
+            found = {"problem": str(error)}
+        if not found["problem"]:
+            target = store().fetch(versions.draft_key(job.version_id))
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.rmtree(target, ignore_errors=True)
+            folder.rename(target)
+        with lease.write() as session:
+            versions.finish_check(session, job.version_id, found)
+            lease.done(session)
+
+
+def _freeze(lease: Lease) -> None:
+    with reading() as session:
+        content_sha256, facts = versions.manifest_facts(session, lease.subject_id)
+    versions.freeze_files(lease.subject_id, content_sha256, facts)
+    with lease.write() as session:
+        versions.finish_freeze(session, lease.subject_id, content_sha256)
+        lease.done(session)

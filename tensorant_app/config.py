@@ -1,0 +1,1 @@
+"""Reflex's configuration; built with the console."""

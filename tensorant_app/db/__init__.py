@@ -1,0 +1,10 @@
+"""Importing this package knows every table."""
+
+from tensorant_app.db import audit as audit
+from tensorant_app.db import datasets as datasets
+from tensorant_app.db import evaluations as evaluations
+from tensorant_app.db import machines as machines
+from tensorant_app.db import organizations as organizations
+from tensorant_app.db import projects as projects
+from tensorant_app.db import promise as promise
+from tensorant_app.db import runs as runs

@@ -1,0 +1,71 @@
+"""Tables: a dataset, the files imported into it, and its versions."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Field, SQLModel
+
+from tensorant_app.db.steps import StepEvent
+from tensorant_app.db.types import JsonType, word_type
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.versions import VersionState
+
+
+class Dataset(SQLModel, table=True):
+    id: UUID = Field(primary_key=True)
+    created_at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    project_id: UUID = Field(foreign_key="project.id", index=True)
+    name: str
+
+
+class Import(SQLModel, table=True):
+    """One file, read row by row. Its rows and its errors are files in the store under `imports/<id>/`."""
+
+    id: UUID = Field(primary_key=True)
+    created_at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    dataset_id: UUID = Field(foreign_key="dataset.id", index=True)
+    file_name: str
+    state: ImportState = Field(sa_type=word_type(ImportState), index=True)
+    rows: int = 0
+    accepted: int = 0
+    rejected: int = 0
+    reason: str | None = None
+    """The sentence where the file was refused."""
+
+
+class DatasetVersion(SQLModel, table=True):
+    """A snapshot of imported rows, split; frozen, it never changes and its files are named by their content."""
+
+    __tablename__ = "dataset_version"
+
+    id: UUID = Field(primary_key=True)
+    created_at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    dataset_id: UUID = Field(foreign_key="dataset.id", index=True)
+    import_id: UUID = Field(foreign_key="import.id")
+    number: int
+    """1, 2, 3 … within the dataset."""
+    state: VersionState = Field(sa_type=word_type(VersionState), index=True)
+    split: dict[str, Any] = Field(sa_type=JsonType)
+    """Shares and seed, as `domain.splits` takes them."""
+    report: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """What the check found: `services.versions.Report`."""
+    problem: str | None = None
+    """Why the last check or freeze stopped half-way."""
+    content_sha256: str | None = None
+    """Names the frozen files: `versions/<content_sha256>/` in the store."""
+
+
+class VersionEvent(StepEvent, table=True):
+    __tablename__ = "version_event"
+
+    subject_id: UUID = Field(foreign_key="dataset_version.id", index=True)
+
+
+class ImportEvent(StepEvent, table=True):
+    __tablename__ = "import_event"
+
+    subject_id: UUID = Field(foreign_key="import.id", index=True)

@@ -1,0 +1,17 @@
+"""Table: a project, which is one base model and what is tuned from it."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlmodel import Field, SQLModel
+
+
+class Project(SQLModel, table=True):
+    id: UUID = Field(primary_key=True)
+    created_at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    name: str
+    base_repo_id: str
+    base_revision: str
+    """40 hexadecimal digits."""
+    base_parameters: int

@@ -1,0 +1,68 @@
+"""Tables: a training run, its events and its adapter."""
+
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Field, SQLModel
+
+from tensorant_app.db.steps import StepEvent
+from tensorant_app.db.types import JsonType, word_type
+from tensorant_app.domain.runs import RunPurpose, RunState
+
+
+class Run(SQLModel, table=True):
+    id: UUID = Field(primary_key=True)
+    created_at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    project_id: UUID = Field(foreign_key="project.id", index=True)
+    version_id: UUID = Field(foreign_key="dataset_version.id")
+    baseline_id: UUID = Field(foreign_key="evaluation.id")
+    created_by: UUID | None = Field(default=None, foreign_key="member.id")
+    name: str
+    purpose: RunPurpose = Field(sa_type=word_type(RunPurpose))
+    state: RunState = Field(sa_type=word_type(RunState), index=True)
+    settings: dict[str, Any] = Field(sa_type=JsonType)
+    """`RunSettings`, fixed when the draft was saved."""
+    gate: dict[str, Any] = Field(sa_type=JsonType)
+    """`GateRule`, fixed when the draft was saved."""
+    evaluates: bool = True
+    """Score the adapter as soon as it is ready."""
+    reason: str | None = None
+    sentence: str | None = None
+    """Why it is where it is, for people."""
+    findings: list[dict[str, Any]] | None = Field(default=None, sa_type=JsonType)
+    """The readiness checks as last looked at."""
+    attempt: int = 0
+    """The current attempt's number; 0 before the first."""
+    losses: int = 0
+    queued_at: datetime | None = None
+    started_at: datetime | None = None
+    """The first machine was asked for."""
+    seconds_used: float = 0.0
+    """Runtime of the attempts that ended, against the maximum runtime."""
+    ended_at: datetime | None = None
+    evaluation_id: UUID | None = Field(default=None, foreign_key="evaluation.id")
+    """The evaluation that scores its adapter."""
+
+
+class RunEvent(StepEvent, table=True):
+    __tablename__ = "run_event"
+
+    subject_id: UUID = Field(foreign_key="run.id", index=True)
+
+
+class Adapter(SQLModel, table=True):
+    """The packaged result of a run, verified against its manifest."""
+
+    id: UUID = Field(primary_key=True)
+    created_at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    run_id: UUID = Field(foreign_key="run.id", unique=True)
+    attempt: int
+    key: str
+    """Folder on the volume."""
+    manifest: dict[str, Any] = Field(sa_type=JsonType)
+    zip_key: str | None = None
+    """The download in the store, made once."""
+    zip_sha256: str | None = None

@@ -1,0 +1,83 @@
+"""What a run needs before it starts: the checks' numbers, their verdicts and the estimates behind them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tensorant_app.domain.errors import Refused
+
+GIB = 1024**3
+BYTES_PER_PARAMETER = {"lora": 2.6, "qlora": 0.7}
+FIXED_BYTES = 4 * GIB
+
+
+class Verdict(StrEnum):
+    PASS = "pass"
+    WARN = "warn"
+    REFUSE = "refuse"
+
+
+class Check(StrEnum):
+    """The readiness checks by name; the numbers are those of `runs.md` §2."""
+
+    COMPUTE = "compute"  # 1
+    STORAGE = "storage"  # 2
+    SPACE = "space"  # 3
+    MEMORY = "memory"  # 7
+    BASE = "base"  # 10
+    BASE_FIT = "base_fit"  # 11
+    VERSION = "version"  # 12
+    ROWS = "rows"  # 13
+    SAFETY = "safety"  # 13, the part that ends a run Refused
+    BASELINE = "baseline"  # 14
+    TRAINER = "trainer"  # 15
+    PLAN = "plan"  # 16
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One check's verdict with the numbers it saw and, where it refuses, what would mend it."""
+
+    check: Check
+    verdict: Verdict
+    sentence: str
+
+
+def passed(check: Check, sentence: str) -> Finding:
+    return Finding(check, Verdict.PASS, sentence)
+
+
+def refused(check: Check, sentence: str) -> Finding:
+    return Finding(check, Verdict.REFUSE, sentence)
+
+
+def warned(check: Check, sentence: str) -> Finding:
+    return Finding(check, Verdict.WARN, sentence)
+
+
+def require_ready(findings: Sequence[Finding]) -> None:
+    """`Refused` with every reason where any check refuses."""
+    reasons = [finding.sentence for finding in findings if finding.verdict is Verdict.REFUSE]
+    if reasons:
+        raise Refused("This run is not ready to start:", reasons)
+
+
+def memory_needed(parameters: int, method: str) -> int:
+    """Bytes that training needs; context and batch size are left out of it."""
+    return int(parameters * BYTES_PER_PARAMETER[method]) + FIXED_BYTES
+
+
+def adapter_bytes(hidden_sizes: Sequence[tuple[int, int]], rank: int) -> int:
+    """Bytes of a float32 adapter over linear layers of the given (in, out) sizes."""
+    return sum((inputs + outputs) * rank for inputs, outputs in hidden_sizes) * 4
+
+
+def space_needed(adapter: int, checkpoints: int) -> int:
+    """Bytes of a run's files: every checkpoint keeps its adapter, two keep Adam's moments, and one package."""
+    return adapter * checkpoints + 2 * (2 * adapter) + adapter
+
+
+def gib(count: int) -> str:
+    return f"{count / GIB:,.1f} GiB"

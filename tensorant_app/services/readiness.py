@@ -1,0 +1,262 @@
+"""The readiness checks: what they need is read first, then they look at this computer with no transaction open."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Session
+
+from tensorant_app.db.datasets import DatasetVersion
+from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.projects import Project
+from tensorant_app.db.runs import Run
+from tensorant_app.domain.errors import Refused, TensorantError
+from tensorant_app.domain.evaluations import EvaluationState
+from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.readiness import (
+    Check,
+    Finding,
+    adapter_bytes,
+    gib,
+    memory_needed,
+    passed,
+    refused,
+    space_needed,
+    warned,
+)
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.providers.base import Offer, Provider
+from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
+from tensorant_app.services.connections import provider_for
+from tensorant_app.services.versions import Report, report_of
+from tensorant_app.settings import get_settings
+from trainer.contract import Plan, Split, TrainOptions, write_file
+
+_TRAINER_SECONDS = 60
+_FRESH = timedelta(minutes=15)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """A run as the checks see it."""
+
+    run_id: UUID
+    settings: RunSettings
+    base_repo_id: str
+    base_revision: str
+    version_id: UUID
+    version_state: VersionState
+    report: Report | None
+    baseline_state: EvaluationState
+    is_baseline_of_this: bool
+    provider: Provider
+
+
+def read_subject(session: Session, run_id: UUID) -> Subject:
+    run = session.get_one(Run, run_id)
+    project = session.get_one(Project, run.project_id)
+    version = session.get_one(DatasetVersion, run.version_id)
+    baseline = session.get_one(Evaluation, run.baseline_id)
+    is_frozen = version.state is VersionState.FROZEN
+    return Subject(
+        run.id,
+        RunSettings.of(run.settings),
+        project.base_repo_id,
+        project.base_revision,
+        version.id,
+        version.state,
+        report_of(session, version.id) if is_frozen else None,
+        baseline.state,
+        (baseline.version_id, baseline.base_revision) == (version.id, project.base_revision),
+        provider_for(session, run.organization_id),
+    )
+
+
+def check_run(subject: Subject, now: datetime) -> list[Finding]:
+    """Every finding, in the order of the list; a check that another's failure makes pointless is left out."""
+    base, findings = _check_base(subject)
+    findings += _check_compute(subject, base)
+    findings += [_check_storage()]
+    if base is not None:
+        findings += [_check_space(subject.settings, base), _check_plan_fit(subject.settings, base)]
+    findings += _check_data(subject)
+    findings += [_check_baseline(subject), _check_trainer(now)]
+    return findings
+
+
+def _check_base(subject: Subject) -> tuple[BaseFacts | None, list[Finding]]:
+    try:
+        base = inspect_base(find_base(subject.base_repo_id, subject.base_revision))
+    except Refused as error:
+        return None, [refused(Check.BASE, f"{error.message} {' '.join(error.reasons)}")]
+    except TensorantError as error:
+        return None, [refused(Check.BASE, error.message)]
+    return base, [
+        passed(
+            Check.BASE, f"{subject.base_repo_id} is here at revision {subject.base_revision[:12]}, every file verified."
+        )
+    ]
+
+
+def _check_compute(subject: Subject, base: BaseFacts | None) -> list[Finding]:
+    try:
+        offers = subject.provider.offers()
+    except TensorantError as error:
+        return [refused(Check.COMPUTE, error.message)]
+    findings = [passed(Check.COMPUTE, f"{offers[0].gpu_type} can start a machine.")]
+    return findings if base is None else [*findings, _check_memory(subject.settings, base, offers[0])]
+
+
+def _check_memory(settings: RunSettings, base: BaseFacts, offer: Offer) -> Finding:
+    needed = memory_needed(base.parameters, settings.method)
+    sentence = f"Training needs about {gib(needed)} of memory; {gib(offer.memory_bytes)} are free."
+    if needed > offer.memory_bytes:
+        return refused(Check.MEMORY, f"{sentence} Close other programs, or take a smaller base model or QLoRA.")
+    return passed(Check.MEMORY, sentence)
+
+
+def _check_storage() -> Finding:
+    folder = get_settings().volume_dir
+    try:
+        with tempfile.NamedTemporaryFile(dir=folder, prefix=".probe-") as probe:
+            probe.write(b"probe")
+            probe.flush()
+            os.fsync(probe.fileno())
+    except OSError as error:
+        return refused(Check.STORAGE, f"The folder {folder} cannot be written: {error.strerror}. Make it writable.")
+    return passed(Check.STORAGE, f"The folder {folder} can be written.")
+
+
+def _check_space(settings: RunSettings, base: BaseFacts) -> Finding:
+    checkpoints = -(-settings.epochs // settings.checkpoint_every_epochs)
+    needed = space_needed(adapter_bytes(base.linear_sizes, settings.rank), checkpoints)
+    free = shutil.disk_usage(get_settings().volume_dir).free
+    sentence = f"{checkpoints} checkpoints and the adapter need about {gib(needed)} of disk; {gib(free)} are free."
+    if needed > free:
+        return refused(Check.SPACE, f"{sentence} Free some space, lower the rank or save fewer checkpoints.")
+    return passed(Check.SPACE, sentence)
+
+
+def _check_plan_fit(settings: RunSettings, base: BaseFacts) -> Finding:
+    if settings.context_length > base.context_length:
+        sentence = f"The context length {settings.context_length:,} is more than the model's {base.context_length:,}."
+        return refused(Check.BASE_FIT, f"{sentence} Lower it.")
+    return passed(
+        Check.BASE_FIT, f"{base.architecture} with safetensors weights and a chat template; no code of its own."
+    )
+
+
+def _check_data(subject: Subject) -> list[Finding]:
+    if subject.report is None:
+        return [refused(Check.VERSION, f"The dataset version is {subject.version_state.value}. Freeze it first.")]
+    report = subject.report
+    empty = [split.value for split in (Split.TRAIN, Split.VALIDATION, Split.TEST) if not report.rows.get(split.value)]
+    if empty:
+        return [refused(Check.VERSION, f"The version has no rows for {' and '.join(empty)}. Split it differently.")]
+    counts = ", ".join(f"{count:,} {split}" for split, count in report.rows.items())
+    return [
+        passed(Check.VERSION, f"The version is frozen: {counts}."),
+        _check_rows(subject.settings, report),
+        _check_safety(report),
+        _check_plan(subject.settings, report),
+    ]
+
+
+def _check_rows(settings: RunSettings, report: Report) -> Finding:
+    if report.mask.longest > settings.context_length:
+        sentence = (
+            f"The longest row has {report.mask.longest:,} tokens and the context length is {settings.context_length:,}."
+        )
+        return refused(Check.ROWS, f"{sentence} Raise the context length, or leave the long rows out of the version.")
+    trained = sum(report.mask.trained_tokens.values())
+    return passed(
+        Check.ROWS,
+        f"All {report.mask.rows:,} rows render; {trained:,} tokens are trained on, the longest row has {report.mask.longest:,}.",
+    )
+
+
+def _check_safety(report: Report) -> Finding:
+    if not report.safety:
+        return passed(Check.SAFETY, "No row holds what looks like a secret or a payment card.")
+    rows = sorted({finding["row"] for finding in report.safety})
+    shown = ", ".join(str(row) for row in rows[:20]) + (" …" if len(rows) > 20 else "")
+    return refused(
+        Check.SAFETY,
+        f"{len(rows)} rows hold what looks like a secret or a payment card: {shown}. Mend them and freeze again.",
+    )
+
+
+def _check_plan(settings: RunSettings, report: Report) -> Finding:
+    plan = Plan.of(report.rows[Split.TRAIN.value], options_of(settings))
+    if plan.total_steps < 1:
+        return refused(Check.PLAN, "There is nothing to train: the plan has no optimizer step.")
+    sentence = f"{plan.total_steps:,} optimizer steps, {plan.steps_per_epoch:,} an epoch, {plan.warmup_steps:,} of them warm-up."
+    if plan.warmup_steps >= plan.total_steps:
+        return warned(Check.PLAN, f"{sentence} The learning rate never reaches its value; lower the warm-up ratio.")
+    return passed(Check.PLAN, sentence)
+
+
+def _check_baseline(subject: Subject) -> Finding:
+    if subject.baseline_state is not EvaluationState.COMPLETED or not subject.is_baseline_of_this:
+        return refused(Check.BASELINE, "The run needs a completed baseline of this version and base revision.")
+    return passed(Check.BASELINE, "The baseline of this version and base revision is completed.")
+
+
+def _check_trainer(now: datetime) -> Finding:
+    """The trainer's interpreter trains one step on a tiny model; believed for 15 minutes."""
+    python = get_settings().trainer_python
+    remembered = get_settings().data_dir / "trainer-check.json"
+    found = _recall(remembered, python, now)
+    if found is None:
+        found = _ask_trainer(python)
+        write_file(remembered, json.dumps({"python": str(python), "at": now.isoformat(), "found": found}))
+    if not found.get("ok"):
+        sentence = f"The trainer cannot train with {python}: {str(found.get('error')).rstrip('.')}."
+        return refused(Check.TRAINER, f"{sentence} Run `tensorant doctor`, or name another TENSORANT_TRAINER_PYTHON.")
+    return passed(
+        Check.TRAINER,
+        f"The trainer made a step on a tiny model ({found['device']}, torch {found['versions']['torch']}).",
+    )
+
+
+def _recall(path: Path, python: Path, now: datetime) -> dict[str, Any] | None:
+    try:
+        stored = json.loads(path.read_text())
+        is_fresh = timedelta(0) <= now - datetime.fromisoformat(stored["at"]) < _FRESH
+        return stored["found"] if is_fresh and stored["python"] == str(python) and stored["found"].get("ok") else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _ask_trainer(python: Path) -> dict[str, Any]:
+    try:
+        done = subprocess.run(
+            [str(python), "-m", "trainer", "check"],
+            capture_output=True,
+            text=True,
+            timeout=_TRAINER_SECONDS,
+            check=False,
+        )
+        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
+        return answer
+    except subprocess.TimeoutExpired:
+        return {"ok": False, "error": f"It did not answer within {_TRAINER_SECONDS} seconds"}
+    except (OSError, ValueError, IndexError) as error:
+        said = done.stderr.strip().splitlines() if "done" in locals() else []
+        return {"ok": False, "error": said[-1] if said else str(error)}
+
+
+def options_of(settings: RunSettings) -> TrainOptions:
+    """The trainer's part of a run's settings."""
+    values = settings.as_values()
+    del values["maximum_runtime_hours"]
+    return TrainOptions(**values)

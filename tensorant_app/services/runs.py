@@ -1,0 +1,257 @@
+"""Runs: drafts, launches and cancels for people; the steps of a run for its job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Session, col, func, select
+
+from tensorant_app.db import clock
+from tensorant_app.db.datasets import DatasetVersion
+from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.organizations import Organization
+from tensorant_app.db.promise import promise
+from tensorant_app.db.runs import Adapter, Run, RunEvent
+from tensorant_app.db.session import now_of
+from tensorant_app.db.steps import step
+from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
+from tensorant_app.domain.gate import GateRule, choose_metric
+from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.machines import HOLDS_SLOT, MachineState, Use
+from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunPurpose, RunReason, RunState
+from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.services import evaluations, machines
+from tensorant_app.services.audit import write_audit
+from tensorant_app.services.lookup import own_row
+from tensorant_app.services.machines import MachineView
+from tensorant_app.services.versions import report_of
+
+REACT = "runs.react"
+_NEEDS_LOOK = frozenset({RunState.QUEUED, *KEEPS_MACHINE, RunState.ADAPTER_READY, RunState.EVALUATING})
+
+
+@dataclass(frozen=True, slots=True)
+class RunView:
+    """A run as people see it in a list."""
+
+    id: UUID
+    name: str
+    purpose: RunPurpose
+    state: RunState
+    sentence: str | None
+    created_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    attempt: int
+    machine: MachineState | None
+    step: int
+    total_steps: int
+    epoch: float
+    loss: float | None
+    validation_loss: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class EventView:
+    at: datetime
+    verb: str
+    cause: Cause
+    state: str
+    sentence: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunDetail:
+    """A run as its own page shows it."""
+
+    view: RunView
+    settings: Mapping[str, Any]
+    findings: Sequence[Mapping[str, Any]]
+    events: Sequence[EventView]
+    machine_name: str | None
+    adapter_zip: str | None
+    """Key in the store."""
+    verdict: Mapping[str, Any] | None
+    scores: Mapping[str, float] | None
+    baseline_scores: Mapping[str, float] | None
+    peak_rss_mb: int | None
+
+
+def save_draft(
+    session: Session,
+    caller: Caller,
+    *,
+    name: str,
+    version_id: UUID,
+    baseline_id: UUID,
+    settings: Mapping[str, Any],
+    margin: float = 0.0,
+) -> UUID:
+    """A draft costs nothing; its settings never change again."""
+    caller.require(Permission.PREPARE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
+    checked = RunSettings.of(settings)
+    _require_usable(name, version, baseline)
+    at = now_of(session)
+    rule = GateRule(choose_metric(report_of(session, version.id).labels), margin=margin)
+    run = Run(
+        id=clock.new_id(at),
+        created_at=at,
+        organization_id=version.organization_id,
+        project_id=baseline.project_id,
+        version_id=version.id,
+        baseline_id=baseline.id,
+        created_by=caller.member_id,
+        name=name.strip(),
+        purpose=RunPurpose.FULL,
+        state=RunState.DRAFT,
+        settings=checked.as_values(),
+        gate=asdict(rule),
+    )
+    session.add(run)
+    write_audit(session, caller, "runs.save", run.id)
+    return run.id
+
+
+def launch_run(session: Session, caller: Caller, run_id: UUID) -> None:
+    """Confirm the launch: the checks run again, then the machine is asked for."""
+    caller.require(Permission.SPEND)
+    run = own_row(session, caller, Run, run_id, "run")
+    run.queued_at = now_of(session)
+    advance(session, run, Move("enqueue"), Cause.MEMBER)
+    write_audit(session, caller, "runs.launch", run.id, shown_price_micros=0)
+
+
+def cancel_run(session: Session, caller: Caller, run_id: UUID) -> None:
+    """Stop at once; what was saved stays. While it is being scored only the scoring stops: the adapter is safe."""
+    caller.require(Permission.STOP)
+    run = own_row(session, caller, Run, run_id, "run")
+    if run.state is RunState.EVALUATING and run.evaluation_id is not None:
+        evaluations.cancel_evaluation(session, caller, run.evaluation_id)
+        return
+    reason = RunReason.BY_OPERATOR if caller.is_operator else RunReason.BY_MEMBER
+    cause = Cause.OPERATOR if caller.is_operator else Cause.MEMBER
+    advance(session, run, Move("cancel", reason, f"Cancelled by {caller.name}."), cause)
+    write_audit(session, caller, "runs.cancel", run.id, organization_id=run.organization_id)
+
+
+def list_runs(session: Session, caller: Caller) -> list[RunView]:
+    """Newest first; the operator sees every organization's."""
+    caller.require(Permission.SEE)
+    query = select(Run).order_by(col(Run.created_at).desc(), col(Run.id).desc())
+    if not caller.is_operator:
+        query = query.where(Run.organization_id == caller.organization_id)
+    return [_view(session, run) for run in session.exec(query)]
+
+
+def show_run(session: Session, caller: Caller, run_id: UUID) -> RunDetail:
+    caller.require(Permission.SEE)
+    run = own_row(session, caller, Run, run_id, "run")
+    adapter = session.exec(select(Adapter).where(Adapter.run_id == run.id)).one_or_none()
+    evaluation = session.get(Evaluation, run.evaluation_id) if run.evaluation_id else None
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    events = session.exec(select(RunEvent).where(RunEvent.subject_id == run.id).order_by(col(RunEvent.id)))
+    return RunDetail(
+        view=_view(session, run),
+        settings=run.settings,
+        findings=run.findings or [],
+        events=[EventView(e.at, e.verb, e.cause, e.state, e.sentence) for e in events],
+        machine_name=machine.name if machine else None,
+        adapter_zip=adapter.zip_key if adapter else None,
+        verdict=evaluation.verdict if evaluation else None,
+        scores=evaluation.scores if evaluation else None,
+        baseline_scores=session.get_one(Evaluation, run.baseline_id).scores,
+        peak_rss_mb=machine.result.peak_rss_mb if machine and machine.result else None,
+    )
+
+
+def advance(session: Session, run: Run, move: Move, cause: Cause) -> None:
+    """Take a step; leaving the machine's states gives the machine back in the same transaction."""
+    run.reason, run.sentence = move.reason, move.sentence
+    target = LIFECYCLE.steps[move.verb].target
+    if move.verb == "lose":
+        run.losses += 1
+    if target in LIFECYCLE.final:
+        run.ended_at = now_of(session)
+    if run.state in KEEPS_MACHINE and target not in KEEPS_MACHINE:
+        run.seconds_used += _seconds_of_attempt(session, run)
+    step(session, run, LIFECYCLE, RunEvent, verb=move.verb, cause=cause, reason=move.reason, sentence=move.sentence)
+    if run.state not in KEEPS_MACHINE:
+        machines.want_release(session, Use.RUN, run.id)
+    if run.state in _NEEDS_LOOK:
+        promise(session, REACT, run.id)
+
+
+def has_free_slot(session: Session, run: Run) -> bool:
+    """Whether the organization may hold one more machine for a run; a slot is held until a machine is proved gone."""
+    organization = session.get_one(Organization, run.organization_id)
+    held = select(func.count()).where(
+        Machine.organization_id == run.organization_id,
+        Machine.use == Use.RUN,
+        Machine.subject_id != run.id,
+        col(Machine.state).in_(list(HOLDS_SLOT)),
+    )
+    return session.exec(held.select_from(Machine)).one() < organization.run_slots
+
+
+def time_left(run: Run) -> timedelta:
+    """Of the maximum runtime, which covers all attempts together."""
+    return timedelta(hours=run.settings["maximum_runtime_hours"], seconds=-run.seconds_used)
+
+
+def promise_all(session: Session) -> None:
+    """What the rows call for, whatever became of the promises."""
+    for run_id in session.exec(select(Run.id).where(col(Run.state).in_(list(_NEEDS_LOOK)))):
+        promise(session, REACT, run_id)
+
+
+def _require_usable(name: str, version: DatasetVersion, baseline: Evaluation) -> None:
+    wrong = {}
+    if not name.strip():
+        wrong["name"] = "A run needs a name."
+    if version.state is not VersionState.FROZEN:
+        wrong["version"] = f"The version is {version.state.value}. Freeze it first."
+    if baseline.kind is not EvaluationKind.BASELINE or baseline.version_id != version.id:
+        wrong["baseline"] = "The baseline must be one of the chosen version."
+    elif baseline.state is not EvaluationState.COMPLETED:
+        wrong["baseline"] = f"The baseline is {baseline.state.value}. Wait until it is completed."
+    if wrong:
+        raise Invalid(wrong)
+
+
+def _seconds_of_attempt(session: Session, run: Run) -> float:
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    if machine is None or machine.ask_sent_at is None:
+        return 0.0
+    return max((now_of(session) - machine.ask_sent_at).total_seconds(), 0.0)
+
+
+def _view(session: Session, run: Run) -> RunView:
+    machine: MachineView | None = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    status = machine.status if machine else None
+    return RunView(
+        id=run.id,
+        name=run.name,
+        purpose=run.purpose,
+        state=run.state,
+        sentence=run.sentence,
+        created_at=run.created_at,
+        started_at=run.started_at,
+        ended_at=run.ended_at,
+        attempt=run.attempt,
+        machine=machine.state if machine else None,
+        step=status.step if status else 0,
+        total_steps=status.total_steps if status else 0,
+        epoch=status.epoch if status else 0.0,
+        loss=status.loss if status else None,
+        validation_loss=status.validation_loss if status else None,
+    )

@@ -1,0 +1,288 @@
+"""What a run's job does with its machine: launch an attempt, follow it, take its adapter, judge it."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Session
+
+from tensorant_app.db import clock
+from tensorant_app.db.datasets import DatasetVersion
+from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.projects import Project
+from tensorant_app.db.runs import Adapter, Run
+from tensorant_app.db.session import now_of
+from tensorant_app.domain.evaluations import EvaluationState
+from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
+from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.machines import MachineState, Use
+from tensorant_app.domain.readiness import Check, Finding
+from tensorant_app.domain.readiness import Verdict as CheckVerdict
+from tensorant_app.domain.runs import RunFacts, RunReason, RunState, Work, decide
+from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.providers.base import FileStore
+from tensorant_app.services import evaluations, machines, runs
+from tensorant_app.services.connections import store
+from tensorant_app.services.machines import MachineView, Order
+from tensorant_app.services.readiness import options_of
+from trainer.contract import (
+    MANIFEST,
+    AttemptKeys,
+    BadManifest,
+    Base,
+    Manifest,
+    Split,
+    TrainJob,
+    hash_file,
+    verify_folder,
+)
+
+FENCE = timedelta(minutes=10)
+"""A new attempt may be asked so long after the lost one's release was, proved or not."""
+_LEAST_TIME = timedelta(minutes=1)
+"""Less than this is not worth another attempt."""
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class RunTask:
+    """A run and its current machine, as its job found them."""
+
+    id: UUID
+    organization_id: UUID
+    state: RunState
+    settings: RunSettings
+    gate: GateRule
+    version_key: str
+    base_repo_id: str
+    base_revision: str
+    attempt: int
+    time_left: timedelta
+    evaluates: bool
+    evaluation_id: UUID | None
+    evaluation_state: EvaluationState | None
+    baseline_id: UUID
+    machine: MachineView | None
+
+    @property
+    def adapter_key(self) -> str:
+        return AttemptKeys.of(Use.RUN.plural, str(self.id), self.attempt).adapter
+
+
+@dataclass(frozen=True, slots=True)
+class TakenAdapter:
+    """An adapter that matches its manifest, and its download in the store."""
+
+    manifest: Manifest
+    zip_key: str
+    zip_sha256: str
+
+
+def read_task(session: Session, run_id: UUID) -> RunTask:
+    run = session.get_one(Run, run_id)
+    project = session.get_one(Project, run.project_id)
+    version = session.get_one(DatasetVersion, run.version_id)
+    evaluation = session.get(Evaluation, run.evaluation_id) if run.evaluation_id else None
+    return RunTask(
+        id=run.id,
+        organization_id=run.organization_id,
+        state=run.state,
+        settings=RunSettings.of(run.settings),
+        gate=rule_of(run.gate),
+        version_key=f"versions/{version.content_sha256}",
+        base_repo_id=project.base_repo_id,
+        base_revision=project.base_revision,
+        attempt=run.attempt,
+        time_left=runs.time_left(run),
+        evaluates=run.evaluates,
+        evaluation_id=run.evaluation_id,
+        evaluation_state=evaluation.state if evaluation else None,
+        baseline_id=run.baseline_id,
+        machine=machines.machine_of(session, Use.RUN, run.id, run.attempt),
+    )
+
+
+def rule_of(stored: Mapping[str, Any]) -> GateRule:
+    guards = {Metric(name): tolerance for name, tolerance in stored["guards"].items()}
+    return GateRule(**{**stored, "metric": Metric(stored["metric"]), "guards": guards})
+
+
+def is_fenced(machine: MachineView | None, now: datetime) -> bool:
+    """Whether the attempt before may still write: its machine is neither proved gone nor long past its release."""
+    if machine is None or machine.state in {MachineState.RELEASED, MachineState.ABSENT}:
+        return False
+    return machine.release_wanted_at is None or now - machine.release_wanted_at < FENCE
+
+
+def order_machine(task: RunTask, provider: str, gpu_type: str, now: datetime) -> Order:
+    return Order(task.organization_id, Use.RUN, task.id, task.attempt + 1, provider, gpu_type, now + task.time_left)
+
+
+def stage_version(volume: FileStore, version_key: str, splits: Sequence[Split]) -> None:
+    """The splits that a machine may read, under the name of their content; test rows never go to a run."""
+    for split in splits:
+        key = f"{version_key}/{split.value}.parquet"
+        if volume.size(key) != store().size(key):
+            volume.put(key, store().fetch(key))
+
+
+def stage_inputs(volume: FileStore, task: RunTask, order: Order, base: Base) -> None:
+    """Everything that the machine will read, before anybody asks for it."""
+    stage_version(volume, task.version_key, (Split.TRAIN, Split.VALIDATION))
+    machines.stage(volume, order, job_of(task, order, base))
+
+
+def job_of(task: RunTask, order: Order, base: Base) -> TrainJob:
+    earlier = [AttemptKeys.of(Use.RUN.plural, str(task.id), n).outputs for n in range(order.attempt - 1, 0, -1)]
+    return TrainJob(
+        subject_id=str(task.id),
+        attempt=order.attempt,
+        machine=order.name,
+        base=base,
+        train=f"{task.version_key}/{Split.TRAIN.value}.parquet",
+        validation=f"{task.version_key}/{Split.VALIDATION.value}.parquet",
+        options=options_of(task.settings),
+        resume_from=tuple(earlier),
+    )
+
+
+def note_findings(session: Session, run_id: UUID, findings: Sequence[Finding]) -> bool:
+    """Keep what the checks found; whether the run may start. Refused safety ends it, any other returns it."""
+    run = session.get_one(Run, run_id)
+    run.findings = [asdict(finding) for finding in findings]
+    reasons = [finding for finding in findings if finding.verdict is CheckVerdict.REFUSE]
+    if run.state is not RunState.QUEUED or not reasons:
+        return run.state is RunState.QUEUED
+    sentence = " ".join(finding.sentence for finding in reasons)
+    if any(finding.check is Check.SAFETY for finding in reasons):
+        move = Move("refuse", RunReason.SAFETY, sentence)
+    else:
+        move = Move("return" if run.attempt == 0 else "hold", RunReason.CHECKS_FAILED, sentence)
+    runs.advance(session, run, move, Cause.WORKER)
+    return False
+
+
+def note_asked(session: Session, task: RunTask, order: Order) -> None:
+    """The machine's intent and the step, in one transaction."""
+    run = session.get_one(Run, task.id)
+    run.attempt = order.attempt
+    run.started_at = run.started_at or now_of(session)
+    runs.advance(session, run, Move("launch"), Cause.WORKER)
+    machines.ask_machine(session, order, "train")
+
+
+def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
+    """The finished adapter, hashed against its manifest and zipped into the store; None where it does not match."""
+    machine = task.machine
+    if machine is None or machine.result is None or machine.result.adapter != task.adapter_key:
+        return None
+    folder = volume.fetch(task.adapter_key)
+    try:
+        manifest = verify_folder(folder)
+    except BadManifest:
+        return None
+    key = f"adapters/{task.id}-{task.attempt}.zip"
+    path = store().fetch(key)
+    _zip_folder(folder, [*manifest.files, MANIFEST], path)
+    return TakenAdapter(manifest, key, hash_file(path).sha256)
+
+
+def take_steps(session: Session, task: RunTask, adapter: TakenAdapter | None) -> None:
+    """Every step that the machine's report calls for, one after the other."""
+    run = session.get_one(Run, task.id)
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    was_done = task.machine is not None and task.machine.work is Work.DONE
+    is_verified = adapter is not None if was_done else None
+    while move := decide(_facts(run, machine, is_verified), now_of(session)):
+        if move.verb == "ready":
+            assert adapter is not None
+            _add_adapter(session, run, task, adapter)
+        runs.advance(session, run, move, Cause.WORKER)
+
+
+def score_adapter(session: Session, run_id: UUID) -> None:
+    """Adapter ready: ask for its evaluation, once."""
+    run = session.get_one(Run, run_id)
+    if run.state is RunState.ADAPTER_READY and run.evaluates and run.evaluation_id is None:
+        run.evaluation_id = evaluations.create_for_run(session, run)
+        runs.advance(session, run, Move("evaluate"), Cause.WORKER)
+
+
+def judge_adapter(task: RunTask) -> Verdict:
+    """The gate, from the stored answers of both; no session open."""
+    assert task.evaluation_id is not None
+    tuned = evaluations.scores_of(evaluations.read_answers(task.evaluation_id))
+    base = evaluations.scores_of(evaluations.read_answers(task.baseline_id))
+    return judge(tuned, base, task.gate)
+
+
+def note_verdict(session: Session, task: RunTask, verdict: Verdict) -> None:
+    run = session.get_one(Run, task.id)
+    if run.state is not RunState.EVALUATING or run.evaluation_id is None:
+        return
+    evaluation = session.get_one(Evaluation, run.evaluation_id)
+    evaluation.verdict = {**asdict(verdict), "passed": verdict.passed}
+    verb = "pass" if verdict.passed else "no_gain"
+    runs.advance(session, run, Move(verb, RunReason.GATE, verdict.reason), Cause.WORKER)
+
+
+def note_unscored(session: Session, run_id: UUID) -> None:
+    """Its evaluation failed or was cancelled: the adapter is safe."""
+    run = session.get_one(Run, run_id)
+    if run.state is RunState.EVALUATING and run.evaluation_id is not None:
+        evaluation = session.get_one(Evaluation, run.evaluation_id)
+        sentence = evaluation.sentence or f"Its evaluation was {evaluation.state.value}; the adapter is safe."
+        runs.advance(session, run, Move("unscore", RunReason.EVALUATION_ENDED, sentence), Cause.WORKER)
+
+
+def _facts(run: Run, machine: MachineView | None, is_verified: bool | None) -> RunFacts:
+    failure = machine.result.failure if machine and machine.result else None
+    used = (machine.deadline - machine.ask_sent_at) if machine and machine.ask_sent_at else timedelta(0)
+    return RunFacts(
+        state=run.state,
+        machine=machine.state if machine else None,
+        machine_reason=machine.reason if machine else None,
+        machine_sentence=machine.sentence if machine else None,
+        work=machine.work if machine else Work.NONE,
+        failure=f"{failure.message} {failure.advice}" if failure else None,
+        losses=run.losses,
+        deadline=machine.deadline if machine else run.created_at,
+        has_time_left=used > _LEAST_TIME,
+        waits_for_capacity=False,
+        wants_pause=False,
+        is_adapter_verified=is_verified,
+    )
+
+
+def _add_adapter(session: Session, run: Run, task: RunTask, adapter: TakenAdapter) -> None:
+    at = now_of(session)
+    row = Adapter(
+        id=clock.new_id(at),
+        created_at=at,
+        organization_id=run.organization_id,
+        run_id=run.id,
+        attempt=task.attempt,
+        key=task.adapter_key,
+        manifest=asdict(adapter.manifest),
+        zip_key=adapter.zip_key,
+        zip_sha256=adapter.zip_sha256,
+    )
+    session.add(row)
+
+
+def _zip_folder(folder: Path, names: Sequence[str], target: Path) -> None:
+    """The same bytes for the same files: no times, a fixed order."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    aside = target.with_name(f".{target.name}")
+    with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        for name in sorted(names):
+            with (folder / name).open("rb") as source, archive.open(zipfile.ZipInfo(name, _ZIP_TIME), "w") as file:
+                while piece := source.read(1 << 20):
+                    file.write(piece)
+    aside.replace(target)

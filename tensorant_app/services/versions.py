@@ -1,0 +1,256 @@
+"""Dataset versions: split, checked as the base model will read them, frozen under the hash of their content."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Session, col, func, select
+
+from tensorant_app.db import clock
+from tensorant_app.db.datasets import Dataset, DatasetVersion, Import, VersionEvent
+from tensorant_app.db.projects import Project
+from tensorant_app.db.promise import promise
+from tensorant_app.db.session import now_of
+from tensorant_app.db.steps import begin, step
+from tensorant_app.domain.errors import Conflict, Invalid, Refused
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.splits import Counts, Fractions, Shares
+from tensorant_app.domain.steps import Cause
+from tensorant_app.domain.versions import LIFECYCLE, VersionState
+from tensorant_app.services.audit import write_audit
+from tensorant_app.services.bases import find_base
+from tensorant_app.services.connections import store
+from tensorant_app.services.imports import rows_key
+from tensorant_app.services.lookup import own_row
+from tensorant_app.services.work import run_process, run_work, write_job
+from tensorant_app.settings import get_settings
+from trainer.contract import JOB, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
+
+REACT = "versions.react"
+_SHOWN_REASONS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What the check found; stored with the version and shown beside it."""
+
+    rows: Mapping[str, int]
+    """Split → rows."""
+    labels: tuple[str, ...]
+    safety: tuple[Mapping[str, Any], ...]
+    warnings: tuple[str, ...]
+    mask: MaskSummary
+    content_sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class VersionView:
+    id: UUID
+    number: int
+    state: VersionState
+    problem: str | None
+    report: Report | None
+    content_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class CheckInput:
+    """What the check of a draft needs, read before it begins."""
+
+    version_id: UUID
+    state: VersionState
+    rows_key: str
+    split: Mapping[str, Any]
+    base_repo_id: str
+    base_revision: str
+
+
+def draft_key(version_id: UUID) -> str:
+    return f"versions/drafts/{version_id}"
+
+
+def frozen_key(content_sha256: str) -> str:
+    return f"versions/{content_sha256}"
+
+
+def create_version(
+    session: Session, caller: Caller, import_id: UUID, *, shares: Shares, seed: int, leave_out_rejected: bool = False
+) -> UUID:
+    """A draft of one import's rows; rejected rows stay out only where the caller says so, knowing the number."""
+    caller.require(Permission.PREPARE)
+    source = own_row(session, caller, Import, import_id, "import")
+    if source.state is not ImportState.READY:
+        raise Conflict(f"The file {source.file_name} is {source.state.value}; wait until it is ready.")
+    if source.rejected and not leave_out_rejected:
+        raise Invalid(
+            {
+                "leave_out_rejected": f"{source.rejected} of {source.rows} rows have errors. Mend them, or leave them out."
+            }
+        )
+    at = now_of(session)
+    latest = session.exec(
+        select(func.max(DatasetVersion.number)).where(col(DatasetVersion.dataset_id) == source.dataset_id)
+    ).one()
+    version = DatasetVersion(
+        id=clock.new_id(at),
+        created_at=at,
+        organization_id=source.organization_id,
+        dataset_id=source.dataset_id,
+        import_id=source.id,
+        number=(latest or 0) + 1,
+        state=VersionState.DRAFT,
+        split=_stored(shares, seed),
+    )
+    begin(session, version, VersionEvent, verb="create", cause=Cause.MEMBER)
+    write_audit(session, caller, "versions.create", version.id, left_out=source.rejected)
+    return version.id
+
+
+def check_version(session: Session, caller: Caller, version_id: UUID) -> None:
+    """Split, look for secrets, and read every row as the base model's template does: as a job."""
+    _begin_work(session, caller, version_id, "check")
+
+
+def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
+    """Freeze a checked draft for good; refused with every row that cannot be trained."""
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    report = _report(version)
+    if report is None:
+        raise Conflict("This version has not been checked yet. Check it, then freeze it.")
+    if report.mask.errors:
+        reasons = [f"{error.split} row {error.row}: {error.message}" for error in report.mask.errors]
+        more = [f"… and {len(reasons) - _SHOWN_REASONS} more rows."] if len(reasons) > _SHOWN_REASONS else []
+        raise Refused("This version cannot be frozen:", [*reasons[:_SHOWN_REASONS], *more])
+    _begin_work(session, caller, version_id, "freeze")
+
+
+def _begin_work(session: Session, caller: Caller, version_id: UUID, verb: str) -> None:
+    caller.require(Permission.PREPARE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    version.problem = None
+    step(session, version, LIFECYCLE, VersionEvent, verb=verb, cause=Cause.MEMBER)
+    write_audit(session, caller, f"versions.{verb}", version.id)
+    promise(session, REACT, version.id)
+
+
+def check_input(session: Session, version_id: UUID) -> CheckInput:
+    version = session.get_one(DatasetVersion, version_id)
+    dataset = session.get_one(Dataset, version.dataset_id)
+    project = session.get_one(Project, dataset.project_id)
+    return CheckInput(
+        version.id,
+        version.state,
+        rows_key(version.import_id),
+        version.split,
+        project.base_repo_id,
+        project.base_revision,
+    )
+
+
+def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict[str, Any]:
+    """Do the check in processes of its own, below `folder`; answers the report's stored form or `problem`."""
+    base = find_base(job.base_repo_id, job.base_revision)
+    rows = store().fetch(job.rows_key)
+    found = run_work("tensorant_app.services.version_work", {"rows": str(rows), "split": dict(job.split)}, folder, beat)
+    if found["problem"]:
+        return found
+    files = {split.value: str(folder / f"{split.value}.parquet") for split in Split}
+    mask_job = MaskJob(base=base, files=files, output=str(folder))
+    mask_folder = folder / "mask"
+    write_job(mask_folder, asdict(mask_job))
+    run_process([str(get_settings().trainer_python), "-m", "trainer", "mask", "--job", str(mask_folder / JOB)], beat)
+    found["mask"] = json.loads((folder / MASK_SUMMARY).read_text())
+    return found
+
+
+def finish_check(session: Session, version_id: UUID, found: dict[str, Any]) -> None:
+    """Back to draft, with the report or the problem."""
+    version = session.get_one(DatasetVersion, version_id)
+    version.problem = found["problem"]
+    version.report = None if found["problem"] else found
+    step(session, version, LIFECYCLE, VersionEvent, verb="back", cause=Cause.WORKER, sentence=version.problem)
+
+
+def freeze_files(version_id: UUID, content_sha256: str, facts: Mapping[str, str | int]) -> None:
+    """Move the checked files to the name of their content; idempotent, the manifest comes last."""
+    draft, frozen = store().fetch(draft_key(version_id)), store().fetch(frozen_key(content_sha256))
+    if frozen.is_dir():
+        return
+    aside = frozen.with_name(f".{frozen.name}")
+    shutil.rmtree(aside, ignore_errors=True)
+    shutil.copytree(draft, aside)
+    seal_folder(aside, dict(facts))
+    aside.rename(frozen)
+
+
+def manifest_facts(session: Session, version_id: UUID) -> tuple[str, dict[str, str | int]]:
+    """The content's hash, and what the frozen manifest says beside its files."""
+    version = session.get_one(DatasetVersion, version_id)
+    report = _report(version)
+    if report is None:
+        raise Conflict("This version has not been checked.")
+    facts: dict[str, str | int] = {
+        "content_sha256": report.content_sha256,
+        "tokenizer_sha256": report.mask.tokenizer_sha256,
+        "template_sha256": report.mask.template_sha256,
+        "seed": version.split["seed"],
+        **{f"rows_{split}": count for split, count in report.rows.items()},
+    }
+    return report.content_sha256, facts
+
+
+def finish_freeze(session: Session, version_id: UUID, content_sha256: str) -> None:
+    version = session.get_one(DatasetVersion, version_id)
+    version.content_sha256 = content_sha256
+    step(session, version, LIFECYCLE, VersionEvent, verb="done", cause=Cause.WORKER)
+
+
+def show_version(session: Session, caller: Caller, version_id: UUID) -> VersionView:
+    caller.require(Permission.SEE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    return VersionView(
+        version.id, version.number, version.state, version.problem, _report(version), version.content_sha256
+    )
+
+
+def report_of(session: Session, version_id: UUID) -> Report:
+    """The report of a frozen version, for jobs."""
+    version = session.get_one(DatasetVersion, version_id)
+    report = _report(version)
+    if report is None or version.content_sha256 is None:
+        raise Conflict("The dataset version is not frozen. Freeze it first.")
+    return report
+
+
+def promise_all(session: Session) -> None:
+    """What the rows call for, whatever became of the promises."""
+    at_work = col(DatasetVersion.state).in_([VersionState.CHECKING, VersionState.FREEZING])
+    for version_id in session.exec(select(DatasetVersion.id).where(at_work)):
+        promise(session, REACT, version_id)
+
+
+def _report(version: DatasetVersion) -> Report | None:
+    if version.report is None:
+        return None
+    stored = version.report
+    return Report(
+        rows=stored["rows"],
+        labels=tuple(stored["labels"]),
+        safety=tuple(stored["safety"]),
+        warnings=tuple(stored["warnings"]),
+        mask=load(MaskSummary, json.dumps(stored["mask"])),
+        content_sha256=stored["content_sha256"],
+    )
+
+
+def _stored(shares: Shares, seed: int) -> dict[str, Any]:
+    kind = "fractions" if isinstance(shares, Fractions) else "counts"
+    assert isinstance(shares, Fractions | Counts)
+    return {kind: asdict(shares), "seed": seed}

@@ -1,0 +1,74 @@
+"""Long CPU work in a process of its own: started with a job file, watched, and ended with its whole group."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from tensorant_app.domain.errors import Refused
+from trainer.contract import JOB, RESULT
+
+_LOOK_SECONDS = 0.1
+_BEAT_SECONDS = 5.0
+_GRACE_SECONDS = 5.0
+
+
+def run_work(module: str, job: Mapping[str, Any], folder: Path, beat: Callable[[], None]) -> dict[str, Any]:
+    """Run `python -m module <folder>/job.json`; answers its `result.json`. `beat` may raise to end it."""
+    write_job(folder, job)
+    run_process([sys.executable, "-m", module, str(folder / JOB)], beat)
+    result: dict[str, Any] = json.loads((folder / RESULT).read_text())
+    return result
+
+
+def write_job(folder: Path, job: Mapping[str, Any]) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / JOB).write_text(json.dumps(job))
+
+
+def run_process(command: Sequence[str], beat: Callable[[], None]) -> None:
+    """Wait for the process, renewing the caller's lease; its last line of errors is the reason where it fails."""
+    with subprocess.Popen(
+        list(command),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    ) as process:
+        try:
+            errors = _wait(process, beat)
+        except BaseException:
+            _end_group(process)
+            raise
+    if process.returncode != 0:
+        lines = errors.decode(errors="replace").strip().splitlines()
+        raise Refused("The work on the data stopped half-way.", [lines[-1] if lines else f"code {process.returncode}"])
+
+
+def _wait(process: subprocess.Popen[bytes], beat: Callable[[], None]) -> bytes:
+    last_beat = time.monotonic()
+    while True:
+        try:
+            return process.communicate(timeout=_LOOK_SECONDS)[1]
+        except subprocess.TimeoutExpired:
+            if time.monotonic() - last_beat >= _BEAT_SECONDS:
+                beat()
+                last_beat = time.monotonic()
+
+
+def _end_group(process: subprocess.Popen[bytes]) -> None:
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        try:
+            os.killpg(process.pid, number)
+            process.wait(_GRACE_SECONDS)
+        except ProcessLookupError:
+            return
+        except subprocess.TimeoutExpired:
+            continue

@@ -1,0 +1,190 @@
+"""Where Tensorant keeps its things and what it was told by TENSORANT_… variables."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import stat
+import sys
+import tempfile
+from base64 import urlsafe_b64encode
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, Literal
+from uuid import uuid4
+
+from platformdirs import user_data_dir
+from pydantic import Field, SecretStr, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+_LONGEST_SOCKET_PATH = 100
+"""Bytes. The kernel's limit is 107; a little is left for Redis's own temporary names."""
+
+_PLAIN_POSTGRES = ("postgres://", "postgresql://")
+
+
+def _default_data_dir() -> Path:
+    return Path(user_data_dir("tensorant", appauthor=False))
+
+
+def _default_database_url(known: dict[str, Any]) -> str:
+    folder = known.get("data_dir") or _default_data_dir()
+    return f"sqlite:///{folder / 'tensorant.db'}"
+
+
+class Settings(BaseSettings):
+    """Read once per process, never changed; `get_settings()` is the only reader."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TENSORANT_",
+        frozen=True,
+        extra="ignore",
+        validate_default=True,
+        use_attribute_docstrings=True,
+    )
+
+    data_dir: Path = Field(default_factory=_default_data_dir)
+    """Where the embedded database, the store, keys and logs live. Absolute."""
+    database_url: str = Field(default_factory=_default_database_url)
+    """Unset: SQLite in `data_dir`. PostgreSQL: `postgresql://user:password@host/name`."""
+    redis_url: str | None = None
+    """Unset: a private Redis is started if one is found. Valkey works as well."""
+    trainer_python: Path = Path(sys.executable)
+    """The interpreter that has torch. Unset: the console's own."""
+    secret_keys: SecretStr | None = None
+    """`new,old`: keys that seal secrets. Unset: the key file in `data_dir`."""
+    installation: str | None = None
+    """Names this installation to the providers. Unset: made at first start, kept in `data_dir`."""
+    log_format: Literal["plain", "json"] = "plain"
+    """How a log line looks."""
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
+    """The least important lines that are written."""
+
+    @field_validator("data_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+    @field_validator("database_url")
+    @classmethod
+    def _with_driver(cls, value: str) -> str:
+        for prefix in _PLAIN_POSTGRES:
+            if value.startswith(prefix):
+                return "postgresql+psycopg://" + value.removeprefix(prefix)
+        return value
+
+    @property
+    def store_dir(self) -> Path:
+        return self.data_dir / "store"
+
+    @property
+    def volume_dir(self) -> Path:
+        return self.data_dir / "volume"
+
+    @property
+    def bases_dir(self) -> Path:
+        return self.data_dir / "bases"
+
+    @property
+    def log_dir(self) -> Path:
+        return self.data_dir / "logs"
+
+    @property
+    def key_file(self) -> Path:
+        return self.data_dir / "secret.key"
+
+    @property
+    def installation_file(self) -> Path:
+        return self.data_dir / "installation"
+
+    @property
+    def redis_dir(self) -> Path:
+        """Holds the socket and the append-only file; a short folder where `data_dir` is deep."""
+        folder = self.data_dir / "redis"
+        if _fits_a_socket(folder):
+            return folder
+        name = self._redis_pointer
+        return Path(name.read_text("utf-8").strip()) if name.exists() else folder
+
+    @property
+    def redis_socket(self) -> Path:
+        return self.redis_dir / "redis.sock"
+
+    @property
+    def broker_url(self) -> str | None:
+        """Redis as told, else the private one while it runs, else None."""
+        if self.redis_url:
+            return self.redis_url
+        return f"unix://{self.redis_socket}" if self.redis_socket.is_socket() else None
+
+    @property
+    def installation_id(self) -> str:
+        return self.installation or self.installation_file.read_text("ascii").strip()
+
+    @property
+    def _redis_pointer(self) -> Path:
+        return self.data_dir / "redis-folder"
+
+    def read_secret_keys(self) -> tuple[str, ...]:
+        """The newest first; each is 32 bytes in URL-safe base64, as Fernet wants them."""
+        if self.secret_keys is not None:
+            text = self.secret_keys.get_secret_value()
+        else:
+            text = self.key_file.read_text("ascii")
+        return tuple(key.strip() for key in text.replace("\n", ",").split(",") if key.strip())
+
+    def ensure_data_dir(self) -> None:
+        """Make the folders, the key and the installation's name; safe to call at every start."""
+        self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.store_dir, self.volume_dir, self.bases_dir, self.log_dir):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        _write_once(self.key_file, urlsafe_b64encode(secrets.token_bytes(32)).decode())
+        _write_once(self.installation_file, uuid4().hex)
+        self._ensure_redis_dir()
+
+    def _ensure_redis_dir(self) -> None:
+        folder = self.data_dir / "redis"
+        if _fits_a_socket(folder):
+            folder.mkdir(mode=0o700, exist_ok=True)
+        elif not _is_private(self.redis_dir) or not _fits_a_socket(self.redis_dir):
+            short = tempfile.mkdtemp(prefix="tensorant-", dir="/tmp")
+            aside = self._redis_pointer.with_suffix(f".{os.getpid()}")
+            aside.write_text(short, "utf-8")
+            aside.replace(self._redis_pointer)
+
+
+@lru_cache(maxsize=1)
+def get_settings() -> Settings:
+    """The settings of this process, its data folder made; `get_settings.cache_clear()` in tests."""
+    settings = Settings()
+    settings.ensure_data_dir()
+    return settings
+
+
+def _fits_a_socket(folder: Path) -> bool:
+    return len(os.fsencode(folder / "redis.sock")) <= _LONGEST_SOCKET_PATH
+
+
+def _is_private(folder: Path) -> bool:
+    """A real folder of ours that nobody else may enter: /tmp is everybody's."""
+    try:
+        found = folder.lstat()
+    except FileNotFoundError:
+        return False
+    is_folder = stat.S_ISDIR(found.st_mode)
+    return is_folder and found.st_uid == os.getuid() and not found.st_mode & 0o077
+
+
+def _write_once(path: Path, text: str) -> None:
+    """Whole and readable by its owner only, or not at all; the first of several starters wins."""
+    if path.exists():
+        return
+    aside = path.with_name(f"{path.name}.{uuid4().hex}")
+    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+    try:
+        os.link(aside, path)
+    except FileExistsError:
+        pass
+    finally:
+        aside.unlink()

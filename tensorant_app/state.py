@@ -1,0 +1,1 @@
+"""The base of every page's state; built with the console."""

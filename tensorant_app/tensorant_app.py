@@ -1,0 +1,1 @@
+"""The composition root of the web process; built with the console."""

@@ -1,0 +1,1 @@
+"""Colours, sizes and fonts of the console; built with the console."""

@@ -1,0 +1,1 @@
+"""The web process; built with the console."""

@@ -1,0 +1,340 @@
+"""Reading chat files: every good row once, every fault with its place, and no crash on any bytes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tensorant_app.domain.datasets import (
+    LINE_LIMIT,
+    PROBE_ROWS,
+    Duplicate,
+    FileCode,
+    FileError,
+    Row,
+    RowError,
+    find_duplicates,
+    read_rows,
+)
+from tensorant_app.domain.examples import DEPTH_LIMIT, RowCode
+
+GOOD = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}'
+
+
+def chat(*messages: object, **more: object) -> str:
+    return json.dumps({"messages": list(messages), **more})
+
+
+def said(role: str, content: object, **more: object) -> dict[str, object]:
+    return {"role": role, "content": content, **more}
+
+
+ASK, REPLY = said("user", "Hi"), said("assistant", "Hello")
+CALL = {"id": "c1", "type": "function", "function": {"name": "wind", "arguments": '{"at": "pier"}'}}
+TOOL = {"type": "function", "function": {"name": "wind"}}
+
+
+def call(**function: object) -> dict[str, object]:
+    return said("assistant", None, tool_calls=[{"id": "c1", "function": function}])
+
+
+def read(*lines: bytes | str) -> list[Row | RowError | FileError]:
+    return list(read_rows(lines))
+
+
+def errors_of(line: bytes | str) -> list[tuple[str, RowCode]]:
+    """Path and code of each fault of a line that comes after a good one."""
+    return [(found.path, found.code) for found in read(GOOD, line) if isinstance(found, RowError)]
+
+
+def test_rows_are_numbered_without_blank_lines_and_lines_with_them() -> None:
+    found = read(b"\xef\xbb\xbf" + GOOD.encode() + b"\r\n", b"\r\n", b"  \n", GOOD.encode())
+
+    assert [(row.row, row.line) for row in found if isinstance(row, Row)] == [(1, 1), (2, 4)]
+    assert len(found) == 2
+
+
+def test_text_stays_as_it_was_written_even_with_unicode_line_separators() -> None:
+    content = 'two\u2028lines\u0085and é, 👩🏽‍🍳 \\ " \t end '
+
+    (row,) = read((chat(ASK, said("assistant", content)) + "\r\n").encode())
+
+    assert isinstance(row, Row)
+    assert json.loads(row.example)["messages"][1]["content"] == content
+
+
+def test_unknown_keys_and_the_order_of_keys_are_kept() -> None:
+    line = '{"source": {"z": 1, "a": [null, true]}, ' + GOOD[1:]
+
+    (row,) = read(line)
+
+    assert isinstance(row, Row)
+    assert row.example == json.dumps(json.loads(line), separators=(",", ":"))
+
+
+def test_rows_that_differ_only_in_writing_have_the_same_hash() -> None:
+    same = '{"messages":[{"content":"\\u0048i","role":"user"},{"content":"Hello","role":"assistant"}]}'
+    other = GOOD.replace("Hello", "hello")
+
+    first, second, third = read(GOOD, same, other)
+
+    assert isinstance(first, Row)
+    assert isinstance(second, Row)
+    assert isinstance(third, Row)
+    assert first.sha256 == second.sha256 != third.sha256
+
+
+BROKEN_LINES = {
+    "half a UTF-8 character": (b'{"messages": "\xc3"}', "", RowCode.NOT_UTF8, "byte 15"),
+    "a comma too many": (GOOD[:-1] + ",}", "", RowCode.NOT_JSON, "comma too many"),
+    "an inner quotation mark": (GOOD.replace("Hi", 'a "b" c'), "", RowCode.NOT_JSON, "quotation mark inside"),
+    "single quotation marks": ("{'messages': []}", "", RowCode.NOT_JSON, "column 2"),
+    "a line cut off in a text": (GOOD[:40], "", RowCode.NOT_JSON, "cut off"),
+    "a line cut off between texts": (GOOD[:-2], "", RowCode.NOT_JSON, "cut off"),
+    "a number of 5,000 digits": ('{"n": ' + "1" * 5000 + "}", "", RowCode.NOT_JSON, "digits"),
+    "a text": ('"messages"', "", RowCode.NOT_OBJECT, "a text instead"),
+    "NaN": ('{"score": NaN, ' + GOOD[1:], "score", RowCode.NOT_FINITE, "score"),
+    "an infinite number": ('{"score": 1e999, ' + GOOD[1:], "score", RowCode.NOT_FINITE, "score"),
+    "a repeated key": (
+        GOOD.replace('"Hello"', '"a", "content": "b"'),
+        "messages[1]",
+        RowCode.REPEATED_KEY,
+        '"content"',
+    ),
+    "half an emoji": (GOOD.replace("Hello", "\\ud83d"), "messages[1].content", RowCode.BAD_CHARACTER, "surrogate"),
+    "NUL": (GOOD.replace("Hello", "\\u0000"), "messages[1].content", RowCode.BAD_CHARACTER, "NUL"),
+    "half an emoji in a key": ('{"\\ud83d": 1, ' + GOOD[1:], "", RowCode.BAD_CHARACTER, "surrogate"),
+    "too many levels": (
+        '{"x": ' + "[" * DEPTH_LIMIT + "]" * DEPTH_LIMIT + ", " + GOOD[1:],
+        None,
+        RowCode.TOO_DEEP,
+        "64",
+    ),
+    "very many levels": ('{"x": ' + "[" * 100_000, "", RowCode.TOO_DEEP, "64"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_LINES)
+def test_a_broken_line_is_named_by_row_line_place_and_reason(name: str) -> None:
+    line, path, code, word = BROKEN_LINES[name]
+
+    _, error = read(GOOD, line)
+
+    assert isinstance(error, RowError)
+    assert (error.row, error.line, error.code) == (2, 2, code)
+    assert path is None or error.path == path
+    assert error.message.startswith("Row 2 (line 2): ")
+    assert word in error.message
+    error.message.encode()
+
+
+BAD_CHATS = {
+    "no messages": ("{}", "messages", RowCode.NO_MESSAGES),
+    "another layout": ('{"conversations": []}', "messages", RowCode.NO_MESSAGES),
+    "an empty list": (chat(), "messages", RowCode.NO_MESSAGES),
+    "messages as text": ('{"messages": "Hi"}', "messages", RowCode.NO_MESSAGES),
+    "a message as text": (chat("Hi", REPLY), "messages[0]", RowCode.BAD_MESSAGE),
+    "an unknown role": (chat(said("moderator", "x"), REPLY), "messages[0].role", RowCode.BAD_ROLE),
+    "a role that is a list": (
+        chat(said("user", "x") | {"role": ["user"]}, REPLY),
+        "messages[0].role",
+        RowCode.BAD_ROLE,
+    ),
+    "no content": (chat({"role": "user"}, REPLY), "messages[0].content", RowCode.BAD_CONTENT),
+    "content in parts": (chat(said("user", [{"type": "text"}]), REPLY), "messages[0].content", RowCode.BAD_CONTENT),
+    "a number as reply": (chat(ASK, said("assistant", 7)), "messages[1].content", RowCode.BAD_CONTENT),
+    "an empty reply": (chat(ASK, said("assistant", "")), "messages[1].content", RowCode.EMPTY_REPLY),
+    "a blank reply": (chat(ASK, said("assistant", " \n")), "messages[1].content", RowCode.EMPTY_REPLY),
+    "a reply of null": (chat(ASK, said("assistant", None)), "messages[1].content", RowCode.EMPTY_REPLY),
+    "a blank reply with an empty list of calls": (
+        chat(ASK, said("assistant", "", tool_calls=[])),
+        "messages[1].content",
+        RowCode.EMPTY_REPLY,
+    ),
+    "no reply": (chat(ASK), "messages", RowCode.NO_REPLY),
+    "a question at the end": (chat(ASK, REPLY, ASK), "messages[2]", RowCode.LAST_NOT_REPLY),
+    "a weight": (chat(ASK, said("assistant", "x", weight=0)), "messages[1].weight", RowCode.BAD_WEIGHT),
+    "calls as text": (
+        chat(ASK, said("assistant", "x", tool_calls="wind")),
+        "messages[1].tool_calls",
+        RowCode.BAD_TOOLS,
+    ),
+    "a call without a name": (chat(ASK, call(arguments="{}")), "messages[1].tool_calls[0].function", RowCode.BAD_TOOLS),
+    "arguments that are no JSON": (
+        chat(ASK, call(name="wind", arguments="{at: pier}")),
+        "messages[1].tool_calls[0].function.arguments",
+        RowCode.BAD_TOOLS,
+    ),
+    "a call of no known tool": (
+        chat(ASK, call(name="tide", arguments="{}"), tools=[TOOL]),
+        "messages[1].tool_calls[0].function.name",
+        RowCode.BAD_TOOLS,
+    ),
+    "a result without its call": (chat(ASK, said("tool", "3"), REPLY), "messages[1].tool_call_id", RowCode.BAD_TOOLS),
+    "tools as text": (chat(ASK, REPLY, tools="wind"), "tools", RowCode.BAD_TOOLS),
+}
+
+
+@pytest.mark.parametrize("name", BAD_CHATS)
+def test_a_chat_that_cannot_be_trained_is_named_by_field(name: str) -> None:
+    line, path, code = BAD_CHATS[name]
+
+    assert errors_of(line) == [(path, code)]
+
+
+GOOD_CHATS = {
+    "system and developer": chat(said("system", "Be brief."), said("developer", "Metric."), ASK, REPLY),
+    "a tool call": chat(
+        ASK, said("assistant", None, tool_calls=[CALL]), said("tool", "17", tool_call_id="c1"), REPLY, tools=[TOOL]
+    ),
+    "a call as the last reply": chat(ASK, {"role": "assistant", "tool_calls": [CALL]}),
+    "arguments as an object": chat(ASK, call(name="wind", arguments={"at": "pier"})),
+    "empty lists of tools": chat(ASK, said("assistant", "x", tool_calls=[]), tools=[]),
+    "weight 1": chat(ASK, said("assistant", "x", weight=1)),
+    "an empty question": chat(said("user", ""), REPLY),
+}
+
+
+@pytest.mark.parametrize("name", GOOD_CHATS)
+def test_a_chat_that_can_be_trained_is_a_row(name: str) -> None:
+    (row,) = read(GOOD_CHATS[name])
+
+    assert isinstance(row, Row)
+    assert json.loads(row.example) == json.loads(GOOD_CHATS[name])
+
+
+def test_every_fault_of_a_row_and_every_bad_row_is_named() -> None:
+    two_faults = chat(said("moderator", 1), said("assistant", ""))
+
+    found = read(GOOD, two_faults, "{", GOOD)
+
+    named = [(item.row, item.path) for item in found if isinstance(item, RowError)]
+    assert named == [(2, "messages[0].role"), (2, "messages[0].content"), (2, "messages[1].content"), (3, "")]
+    assert [item.row for item in found if isinstance(item, Row)] == [1, 4]
+
+
+def test_an_invisible_character_is_a_warning_and_a_joined_emoji_is_none() -> None:
+    hidden, joined = read(GOOD.replace("Hello", "a\u200bb"), GOOD.replace("Hello", "👩🏽‍🍳"))
+
+    assert isinstance(hidden, Row)
+    assert isinstance(joined, Row)
+    assert [(notice.path, "U+200B" in notice.message) for notice in hidden.warnings] == [("messages[1].content", True)]
+    assert joined.warnings == ()
+
+
+REFUSED_FILES = {
+    "nothing": ([], FileCode.EMPTY),
+    "blank lines": ([b"\xef\xbb\xbf\n", b" \r\n"], FileCode.EMPTY),
+    "an array over lines": ([b"[\n", b"  {\n"], FileCode.ARRAY),
+    "an array in one line": ([f"[{GOOD}]"], FileCode.ARRAY),
+    "an object over lines": (json.dumps(json.loads(GOOD), indent=1).splitlines(), FileCode.NOT_JSONL),
+    "CSV": (["instruction,output\n", "a,b\n"], FileCode.NOT_JSONL),
+    "gzip": ([b"\x1f\x8b\x08\x00"], FileCode.OTHER_FORMAT),
+    "zip": ([b"PK\x03\x04\x14"], FileCode.OTHER_FORMAT),
+    "Parquet": ([b"PAR1\x15\x04"], FileCode.OTHER_FORMAT),
+    "UTF-16": ([GOOD.encode("utf-16")], FileCode.OTHER_FORMAT),
+    "a huge line": ([b"{" + b" " * LINE_LIMIT + b"}"], FileCode.LINE_TOO_LONG),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED_FILES)
+def test_a_file_that_is_no_jsonl_is_refused_in_one_sentence(name: str) -> None:
+    lines, code = REFUSED_FILES[name]
+
+    last = read(*lines)[-1]
+
+    assert isinstance(last, FileError)
+    assert last.code is code
+    assert last.message
+
+
+def test_a_huge_line_among_good_ones_ends_the_reading_and_is_named() -> None:
+    found = read(GOOD, b"x" * (LINE_LIMIT + 1), GOOD)
+
+    assert [type(item) for item in found] == [Row, FileError]
+    assert isinstance(found[1], FileError)
+    assert "Line 2 is longer than 4 MiB" in found[1].message
+
+
+def test_a_file_that_never_turns_into_json_is_not_read_to_its_end() -> None:
+    taken = []
+
+    def lines() -> Iterator[str]:
+        for n in range(1_000_000):
+            taken.append(n)
+            yield "no json"
+
+    last = list(read_rows(lines()))[-1]
+
+    assert isinstance(last, FileError)
+    assert len(taken) == PROBE_ROWS
+
+
+def test_bad_rows_at_the_start_do_not_refuse_a_file_with_good_ones() -> None:
+    found = read(*["no json"] * (PROBE_ROWS - 1), GOOD)
+
+    assert isinstance(found[-1], Row)
+    assert len(found) == PROBE_ROWS
+
+
+def test_rows_come_one_at_a_time() -> None:
+    def lines() -> Iterator[str]:
+        yield GOOD
+        raise AssertionError("read ahead")
+
+    assert isinstance(next(read_rows(lines())), Row)
+
+
+def test_duplicates_are_named_with_the_first_row_of_that_content() -> None:
+    rows = [(1, "a"), (2, "b"), (4, "a"), (7, "b"), (9, "a")]
+
+    assert list(find_duplicates(rows)) == [Duplicate(4, 1), Duplicate(7, 2), Duplicate(9, 1)]
+
+
+odd_texts = st.text(st.sampled_from('ab \n\0\ud83d\u200b"\\é'), max_size=6)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | odd_texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(odd_texts, inner, max_size=3),
+    max_leaves=6,
+)
+messages = st.fixed_dictionaries(
+    {}, optional=dict.fromkeys(("role", "content", "tool_calls", "weight", "tool_call_id"), json_values)
+)
+
+
+def check_whole(found: list[Row | RowError | FileError]) -> None:
+    for item in found:
+        match item:
+            case Row():
+                item.example.encode()
+                assert json.loads(item.example)["messages"]
+            case RowError() | FileError():
+                item.message.encode()
+
+
+@given(st.lists(st.binary(max_size=80), max_size=30))
+@settings(deadline=None)
+def test_no_bytes_make_the_reader_crash(lines: list[bytes]) -> None:
+    check_whole(read(*lines))
+
+
+@given(st.lists(messages | json_values, max_size=4), json_values)
+@settings(deadline=None, max_examples=200)
+def test_no_json_makes_the_reader_crash_and_what_it_takes_can_be_stored(said: list[object], tools: object) -> None:
+    check_whole(read(GOOD, chat(*said), chat(*said, REPLY, tools=tools)))
+
+
+@given(st.integers(0, 2000), st.integers(0, 255))
+@settings(deadline=None)
+def test_a_damaged_byte_spoils_no_other_row(at: int, byte: int) -> None:
+    damaged = bytearray(GOOD.encode())
+    damaged[at % len(damaged)] = byte
+
+    found = read(GOOD, bytes(damaged).replace(b"\n", b" "), GOOD)
+
+    assert isinstance(found[0], Row)
+    assert isinstance(found[-1], Row)

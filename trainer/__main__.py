@@ -1,0 +1,113 @@
+"""The trainer's command line: `python -m trainer train | evaluate | mask | check | fetch-base`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from trainer.conduct import conduct, load_libraries, read_job
+from trainer.contract import Base, EvaluateJob, MaskJob, TrainJob
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    args = _parser().parse_args(arguments)
+    match args.command:
+        case "train":
+            return conduct(TrainJob, "runs", args.volume, args.job, _train)
+        case "evaluate":
+            return conduct(EvaluateJob, "evaluations", args.volume, args.job, _evaluate)
+        case "mask":
+            return _mask(args.job)
+        case "check":
+            return _check()
+        case "fetch-base":
+            return _fetch_base(args.dest_root)
+        case _:
+            return _verify_adapter(args)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m trainer", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True)
+    for name, what in (("train", "one attempt of a run"), ("evaluate", "one attempt of an evaluation")):
+        command = commands.add_parser(name, help=what)
+        command.add_argument("--volume", type=Path, required=True, help="the folder that all keys are relative to")
+        command.add_argument("--job", required=True, help="key of job.json")
+    mask = commands.add_parser("mask", help="the chat template's view of every row")
+    mask.add_argument("--job", type=Path, required=True, help="absolute path of the job file")
+    commands.add_parser("check", help="train one step of a tiny random model and tell what this machine can do")
+    fetch = commands.add_parser("fetch-base", help="unpack the demo base model")
+    fetch.add_argument("dest_root", type=Path)
+    verify = commands.add_parser("verify-adapter", help="used by the trainer itself")
+    for name in ("base", "adapter", "probe"):
+        verify.add_argument(f"--{name}", type=Path, required=True)
+    verify.add_argument("--quantised", action="store_true")
+    return parser
+
+
+# The imports below come late: torch takes seconds, and by then the lock is held and the heartbeat is going.
+
+
+def _train():  # type: ignore[no-untyped-def]
+    from trainer.train import train
+
+    return train
+
+
+def _evaluate():  # type: ignore[no-untyped-def]
+    from trainer.evaluate import evaluate
+
+    return evaluate
+
+
+def _mask(path: Path) -> int:
+    job = read_job(MaskJob, path)
+    if job is None:
+        return 2
+    load_libraries(None)
+    from trainer.mask import make_mask
+
+    make_mask(job)
+    return 0
+
+
+def _check() -> int:
+    load_libraries(None)
+    from trainer.check import check
+
+    report = check()
+    print(json.dumps(report), flush=True)
+    return 0 if report["ok"] else 1
+
+
+def _fetch_base(dest_root: Path) -> int:
+    load_libraries(None)
+    from trainer.fetch_base import FetchError, fetch
+
+    try:
+        base = fetch(dest_root)
+    except (FetchError, OSError) as error:
+        print(str(error), file=sys.stderr)
+        return 1
+    print(json.dumps({"folder": base.folder, "repo_id": base.repo_id, "revision": base.revision}), flush=True)
+    return 0
+
+
+def _verify_adapter(args: argparse.Namespace) -> int:
+    load_libraries(None)
+    from trainer.errors import TrainerError
+    from trainer.package import verify
+
+    try:
+        verify(Base("", "", str(args.base)), args.adapter, args.probe, quantised=args.quantised)
+    except TrainerError as error:
+        print(error.failure.message, file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

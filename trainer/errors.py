@@ -1,0 +1,109 @@
+"""What can go wrong in training, as a code for programs and whole sentences for people."""
+
+from __future__ import annotations
+
+import errno
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from trainer.contract import Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Wording:
+    """`message` is filled with the facts of the case; `advice` says what to do next."""
+
+    message: str
+    advice: str
+
+
+WORDINGS: Mapping[str, Wording] = {
+    "out_of_memory": Wording(
+        "The memory of this machine was not enough: {text}.",
+        "Halve the micro batch size and double the accumulation, or take a machine with more memory.",
+    ),
+    "not_finite": Wording(
+        "The {what} was not a finite number at step {step}, so training stopped before the weights were damaged.",
+        "Lower the learning rate, lengthen the warm-up, and look at the rows of this step: {rows}.",
+    ),
+    "diverged": Wording(
+        "The smoothed loss was more than three times its best ({best}) for {steps} steps, at step {step} {smoothed}.",
+        "Lower the learning rate to a third and start again; the checkpoints written before are kept.",
+    ),
+    "row_error": Wording("{text}", "Correct or remove these rows, and freeze a new version of the dataset."),
+    "base_missing": Wording(
+        "The base model {repo_id} is not complete in {folder}: {what}.",
+        "Download the base model again and check that its revision holds safetensors weights.",
+    ),
+    "base_unsafe": Wording(
+        "The base model {repo_id} was refused: {what}.",
+        "Choose a revision with safetensors weights and an architecture of transformers; a model's code is never run.",
+    ),
+    "no_tokenizer": Wording(
+        "The base model {repo_id} has no tokenizer that can be read: {what}.",
+        "Choose a base model whose folder holds tokenizer.json.",
+    ),
+    "no_template": Wording(
+        "The tokenizer of {repo_id} has no chat template, so conversations cannot be put in the model's own format.",
+        "Choose the instruct variant of this base model.",
+    ),
+    "gpu_too_old": Wording(
+        "This machine's {name} has compute capability {have}, and training in bfloat16 needs 8.0 or higher.",
+        "Choose a GPU of the Ampere generation or newer, such as A10G, A100, L4 or H100.",
+    ),
+    "nothing_to_train": Wording(
+        "There is nothing to train: {what}.",
+        "Check the training split and the number of epochs.",
+    ),
+    "disk_full": Wording(
+        "The disk was full while writing {path}; the last complete checkpoint is kept.",
+        "Free disk space or choose a larger disk, then resume.",
+    ),
+    "adapter_invalid": Wording(
+        "The adapter did not pass its checks: {what}.",
+        "The last checkpoint is kept. Resume the run to package it again; report it with the log if it fails again.",
+    ),
+    "restarted_too_often": Wording(
+        "The machine started this attempt {boots} times without reaching its end.",
+        "Read the log of the earlier starts: the process was most likely killed for its memory use.",
+    ),
+    "job_unreadable": Wording(
+        "The job file could not be read: {what}.",
+        "The console and the trainer are probably of different versions; install the same version of both.",
+    ),
+    "crashed": Wording(
+        "{text}", "This is a fault of the trainer. Read the log, and report it with the log's last lines."
+    ),
+}
+
+
+class TrainerError(Exception):
+    """An expected end, told by a code of `WORDINGS` and the facts that fill its sentence."""
+
+    def __init__(self, code: str, **facts: object) -> None:
+        wording = WORDINGS[code]
+        self.code = code
+        self.facts = facts
+        self.failure = Failure(code, wording.message.format(**facts), wording.advice.format_map(facts))
+        super().__init__(self.failure.message)
+
+
+def failure_of(error: BaseException) -> Failure:
+    """The failure that a person reads for any exception."""
+    if isinstance(error, TrainerError):
+        return error.failure
+    first_line = str(error).strip().splitlines()[0] if str(error).strip() else "no details"
+    if is_out_of_memory(error):
+        return TrainerError("out_of_memory", text=first_line.rstrip(".")).failure
+    full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)
+    if full or "No space left on device" in first_line:  # safetensors raises its own class, with this text
+        return TrainerError("disk_full", path=getattr(error, "filename", None) or "a file").failure
+    return TrainerError("crashed", text=f"{type(error).__name__}: {first_line}").failure
+
+
+def is_out_of_memory(error: BaseException) -> bool:
+    """CUDA raises its own class, the CPU allocator only a RuntimeError. Told by name: torch isn't imported here."""
+    if isinstance(error, MemoryError):
+        return True
+    names = {kind.__name__ for kind in type(error).__mro__}
+    return "OutOfMemoryError" in names or (isinstance(error, RuntimeError) and "can't allocate memory" in str(error))

@@ -1,0 +1,1 @@
+"""Measures a few steps and extrapolates a whole run; not built yet."""
