@@ -89,7 +89,7 @@ def check_run(subject: Subject, now: datetime) -> list[Finding]:
     if base is not None:
         findings += [_check_space(subject.settings, base), _check_plan_fit(subject.settings, base)]
     findings += _check_data(subject)
-    findings += [_check_baseline(subject), _check_trainer(now)]
+    findings += [_check_baseline(subject), check_trainer(now)]
     return findings
 
 
@@ -211,7 +211,7 @@ def _check_baseline(subject: Subject) -> Finding:
     return passed(Check.BASELINE, "The baseline of this version and base revision is completed.")
 
 
-def _check_trainer(now: datetime) -> Finding:
+def check_trainer(now: datetime) -> Finding:
     """The trainer's interpreter trains one step on a tiny model; believed for 15 minutes."""
     python = get_settings().trainer_python
     remembered = get_settings().data_dir / "trainer-check.json"

@@ -19,7 +19,7 @@ from tensorant_app.db.promise import promise
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import step
-from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.errors import Invalid, NotFound
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.gate import GateRule, choose_metric
 from tensorant_app.domain.hyperparameters import RunSettings
@@ -172,6 +172,15 @@ def show_run(session: Session, caller: Caller, run_id: UUID) -> RunDetail:
         baseline_scores=session.get_one(Evaluation, run.baseline_id).scores,
         peak_rss_mb=machine.result.peak_rss_mb if machine and machine.result else None,
     )
+
+
+def evaluation_of(session: Session, caller: Caller, run_id: UUID) -> UUID:
+    """The evaluation that scored its adapter."""
+    caller.require(Permission.SEE)
+    run = own_row(session, caller, Run, run_id, "run")
+    if run.evaluation_id is None:
+        raise NotFound("This run has no evaluation yet.")
+    return run.evaluation_id
 
 
 def advance(session: Session, run: Run, move: Move, cause: Cause) -> None:

