@@ -113,6 +113,17 @@ def send(kind: str, subject_id: UUID) -> None:
     _broker.enqueue(_broker.get_actor(kind).message(str(subject_id)))
 
 
+def ping() -> str | None:
+    """Why no hint gets through; None where they do."""
+    if not isinstance(_broker, RedisBroker):
+        return None
+    try:
+        _broker.client.ping()
+    except Exception as error:
+        return f"does not answer ({error.__class__.__name__}): hints are late, nothing is lost"
+    return None
+
+
 def _declare(broker: dramatiq.Broker, job: Job) -> None:
     def call(subject_id: str) -> None:
         perform(job.kind, subject_id)

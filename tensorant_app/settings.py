@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
 import sys
@@ -19,6 +20,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _LONGEST_SOCKET_PATH = 100
 """Bytes. The kernel's limit is 107; a little is left for Redis's own temporary names."""
+
+LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _PLAIN_POSTGRES = ("postgres://", "postgresql://")
 
@@ -55,6 +58,14 @@ class Settings(BaseSettings):
     """`new,old`: keys that seal secrets. Unset: the key file in `data_dir`."""
     installation: str | None = None
     """Names this installation to the providers. Unset: made at first start, kept in `data_dir`."""
+    host: str = "127.0.0.1"
+    """Where the console listens. Anything but this computer needs an owner and `origin`."""
+    port: int = Field(default=8020, ge=1, le=65535)
+    """The one port of pages, websocket and API."""
+    origin: str | None = None
+    """What stands in the browser's address bar, exactly: `https://tensorant.example.org`."""
+    max_upload_bytes: int = Field(default=2 * 1024**3, gt=0)
+    """The largest file an import takes."""
     log_format: Literal["plain", "json"] = "plain"
     """How a log line looks."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
@@ -72,6 +83,44 @@ class Settings(BaseSettings):
             if value.startswith(prefix):
                 return "postgresql+psycopg://" + value.removeprefix(prefix)
         return value
+
+    @field_validator("origin")
+    @classmethod
+    def _exact(cls, value: str | None) -> str | None:
+        """Scheme, host and port, as browsers send them: lower case, without path and without a port that is implied."""
+        if not value:
+            return None
+        if not re.fullmatch(r"https?://([a-z0-9.-]+|\[[0-9a-f:]+\])(:[0-9]{1,5})?/?", value.lower()):
+            raise ValueError("write it as the browser shows it: https://tensorant.example.org")
+        scheme, _, rest = value.lower().rstrip("/").partition("://")
+        return f"{scheme}://{rest.removesuffix({'http': ':80', 'https': ':443'}[scheme])}"
+
+    @property
+    def is_public(self) -> bool:
+        """Whether anybody but this computer can reach the console."""
+        return self.host not in LOOPBACK
+
+    @property
+    def origins(self) -> tuple[str, ...]:
+        """The exact addresses under which pages may talk to the console."""
+        local = tuple(f"http://{name}:{self.port}" for name in ("127.0.0.1", "localhost", "[::1]"))
+        told = (self.origin,) if self.origin else ()
+        return told if self.is_public else (*told, *local)
+
+    @property
+    def address(self) -> str:
+        """Where a person opens the console."""
+        return self.origin or f"http://{'localhost' if self.host == '::1' else self.host}:{self.port}"
+
+    @property
+    def uploads_dir(self) -> Path:
+        """Files that are still arriving."""
+        return self.data_dir / "uploads"
+
+    @property
+    def web_dir(self) -> Path:
+        """The web process's working folder: nothing of value lies there."""
+        return self.data_dir / "web"
 
     @property
     def store_dir(self) -> Path:
@@ -136,7 +185,7 @@ class Settings(BaseSettings):
     def ensure_data_dir(self) -> None:
         """Make the folders, the key and the installation's name; safe to call at every start."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        for folder in (self.store_dir, self.volume_dir, self.bases_dir, self.log_dir):
+        for folder in (self.store_dir, self.volume_dir, self.bases_dir, self.log_dir, self.uploads_dir, self.web_dir):
             folder.mkdir(mode=0o700, exist_ok=True)
         _write_once(self.key_file, urlsafe_b64encode(secrets.token_bytes(32)).decode())
         _write_once(self.installation_file, uuid4().hex)

@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -32,7 +32,7 @@ FIRST_PAUSE_SECONDS = 0.5
 LONGEST_PAUSE_SECONDS = 30.0
 STEADY_SECONDS = 20
 """A child that lived this long starts again with the first pause."""
-READY_SECONDS = 20
+READY_SECONDS = 60
 LOOK_SECONDS = 0.1
 _LOG_BYTES, _LOG_FILES = 10_000_000, 3
 
@@ -75,9 +75,17 @@ class Child:
     env: Mapping[str, str] = field(default_factory=dict)
     ready_socket: Path | None = None
     """Start the next child when something answers here."""
+    ready_at: tuple[str, int] | None = None
+    """The same for a child that listens on a port."""
 
 
 WORKER = Child("worker", (sys.executable, "-m", "jobs.worker"))
+
+
+def web_child(settings: Settings) -> Child:
+    place = {"TENSORANT_HOST": settings.host, "TENSORANT_PORT": str(settings.port)}
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(settings.host, settings.host)  # noqa: S104
+    return Child("web", (sys.executable, "-m", "tensorant_app.web"), place, ready_at=(host, settings.port))
 
 
 def find_redis() -> str | None:
@@ -103,8 +111,10 @@ def redis_child(settings: Settings, program: str) -> Child:
 class Supervisor:
     """Keeps its children alive until it is told to stop. One per data folder."""
 
-    def __init__(self, children: Sequence[Child] = (WORKER,)) -> None:
+    def __init__(self, children: Sequence[Child] = (WORKER,), *, check: Callable[[], None] | None = None) -> None:
+        """`check` runs before anything starts, when the tables are there: it raises what stands in the way."""
         self._settings = get_settings()
+        self._check = check
         self._children = tuple(children)
         self._is_stopping = False
         self._ready = threading.Event()
@@ -113,9 +123,11 @@ class Supervisor:
 
     @classmethod
     @contextmanager
-    def running(cls, children: Sequence[Child] = (WORKER,)) -> Iterator[Supervisor]:
+    def running(
+        cls, children: Sequence[Child] = (WORKER,), *, check: Callable[[], None] | None = None
+    ) -> Iterator[Supervisor]:
         """The tree is up inside the block, kept by a thread that ends after its children."""
-        supervisor = cls(children)
+        supervisor = cls(children, check=check)
         keeper = threading.Thread(target=supervisor._keep_quietly, name="keeper")
         keeper.start()
         try:
@@ -125,11 +137,11 @@ class Supervisor:
             supervisor.stop()
             keeper.join()
 
-    def run_forever(self) -> None:
+    def run_forever(self, when_ready: Callable[[], None] = lambda: None) -> None:
         """Until SIGTERM or SIGINT; call it from the main thread."""
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: self.stop())
-        self._keep()
+        self._keep(when_ready)
 
     def wait_until_ready(self) -> None:
         self._ready.wait()
@@ -152,12 +164,15 @@ class Supervisor:
         finally:
             self._ready.set()
 
-    def _keep(self) -> None:
+    def _keep(self, when_ready: Callable[[], None] = lambda: None) -> None:
         with hold_folder(self._settings.data_dir):
             migrate.upgrade()
+            if self._check is not None:
+                self._check()
             try:
                 self._start_all()
                 self._ready.set()
+                when_ready()
                 while not self._is_stopping:
                     sleep(LOOK_SECONDS)
                     for kept in self._kept:
@@ -242,15 +257,17 @@ class _Kept:
             self.start()
 
     def wait_until_ready(self) -> None:
-        path = self.child.ready_socket
         give_up_at = monotonic() + READY_SECONDS
-        while path and not _answers(path):
+        while not self._is_ready():
             if not self.is_alive() or monotonic() > give_up_at:
-                raise Conflict(
-                    f"{self.child.name} did not start. Read {self._file.baseFilename}, "
-                    "or set TENSORANT_REDIS_URL to a Redis of your own."
-                )
+                advice = ", or set TENSORANT_REDIS_URL to a Redis of your own" if self.child.ready_socket else ""
+                raise Conflict(f"{self.child.name} did not start. Read {self._file.baseFilename}{advice}.")
             sleep(0.02)
+
+    def _is_ready(self) -> bool:
+        if self.child.ready_socket is not None:
+            return _answers(self.child.ready_socket)
+        return self.child.ready_at is None or _listens(self.child.ready_at)
 
     def stop(self) -> None:
         if self.is_alive():
@@ -317,5 +334,13 @@ def _answers(path: Path) -> bool:
             connection.connect(str(path))
             connection.sendall(b"PING\r\n")
             return connection.recv(16).startswith(b"+PONG")
+    except OSError:
+        return False
+
+
+def _listens(place: tuple[str, int]) -> bool:
+    try:
+        with socket.create_connection(place, timeout=1):
+            return True
     except OSError:
         return False

@@ -8,3 +8,4 @@ from tensorant_app.db import organizations as organizations
 from tensorant_app.db import projects as projects
 from tensorant_app.db import promise as promise
 from tensorant_app.db import runs as runs
+from tensorant_app.db import sessions as sessions

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import BigInteger
 from sqlmodel import Field, SQLModel
 
 from tensorant_app.db.steps import StepEvent
@@ -28,6 +29,8 @@ class Import(SQLModel, table=True):
     organization_id: UUID = Field(foreign_key="organization.id", index=True)
     dataset_id: UUID = Field(foreign_key="dataset.id", index=True)
     file_name: str
+    size: int | None = Field(default=None, sa_type=BigInteger)
+    """Bytes, as announced by an upload; None where the file was on this computer."""
     state: ImportState = Field(sa_type=word_type(ImportState), index=True)
     rows: int = 0
     accepted: int = 0

@@ -25,6 +25,8 @@ class User(SQLModel, table=True):
     email: str = Field(unique=True)
     """Lower case."""
     name: str
+    password_hash: str | None = None
+    """Argon2id. None until a one-time link sets a password."""
 
 
 class Member(SQLModel, table=True):

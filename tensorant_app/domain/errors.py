@@ -3,6 +3,7 @@
 TensorantError
 ├── Invalid        a value is wrong: field → message
 ├── Forbidden      the caller's role may not do it
+│   └── SignedOut    nobody is signed in (any more)
 ├── NotFound       no such thing here (also for other organizations' ids)
 ├── Conflict       the thing is in another state by now
 ├── Refused        checked and refused, with every reason
@@ -36,6 +37,10 @@ class Invalid(TensorantError):
 
 
 class Forbidden(TensorantError):
+    pass
+
+
+class SignedOut(Forbidden):
     pass
 
 

@@ -18,7 +18,7 @@ from tensorant_app.providers.local import available_memory
 from tensorant_app.services.readiness import check_trainer
 from tensorant_app.settings import get_settings
 
-_PACKAGES = ("tensorant", "sqlmodel", "sqlalchemy", "alembic", "dramatiq", "redis", "pyarrow")
+_PACKAGES = ("tensorant", "sqlmodel", "sqlalchemy", "alembic", "dramatiq", "redis", "pyarrow", "reflex")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,15 +30,18 @@ class Line:
 
 def examine(find_redis: Callable[[], str | None]) -> list[Line]:
     """Every part; `find_redis` is the supervisor's, which this layer may not import."""
+    return [*examine_quickly(), _redis(find_redis), _trainer()]
+
+
+def examine_quickly() -> list[Line]:
+    """What can be seen at every call of the health page."""
     settings = get_settings()
     free = shutil.disk_usage(settings.data_dir).free
     return [
         Line("versions", True, ", ".join(f"{name} {metadata.version(name)}" for name in _PACKAGES)),
         Line("data folder", True, f"{settings.data_dir}, {gib(free)} free"),
         _database(),
-        _redis(find_redis),
         Line("provider", True, f"this computer, {gib(available_memory())} of memory free"),
-        _trainer(),
     ]
 
 

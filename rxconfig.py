@@ -1,0 +1,1 @@
+from tensorant_app.config import config as config

@@ -1,0 +1,39 @@
+"""Downloads: streamed, audited, and only the caller's own organization's."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import FileResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from tensorant_app.api.requests import act, answers, path_id
+from tensorant_app.services import downloads
+
+
+@answers
+async def adapter(request: Request) -> Response:
+    run_id = path_id(request)
+    found = await act(request, lambda session, caller: downloads.adapter_zip(session, caller, run_id))
+    return FileResponse(found.path, media_type="application/zip", filename=found.file_name)
+
+
+@answers
+async def job_files(request: Request) -> Response:
+    run_id = path_id(request)
+    found = await act(request, lambda session, caller: downloads.job_files(session, caller, run_id))
+    headers = {"content-disposition": f'attachment; filename="{found.file_name}"'}
+    return StreamingResponse(downloads.stream_zip(found), media_type="application/zip", headers=headers)
+
+
+@answers
+async def import_errors(request: Request) -> Response:
+    import_id = path_id(request)
+    found = await act(request, lambda session, caller: downloads.import_errors(session, caller, import_id))
+    return FileResponse(found.path, media_type="application/x-ndjson", filename=found.file_name)
+
+
+ROUTES = [
+    Route("/api/runs/{id}/adapter.zip", adapter, methods=["GET"]),
+    Route("/api/runs/{id}/job-files.zip", job_files, methods=["GET"]),
+    Route("/api/imports/{id}/errors.jsonl", import_errors, methods=["GET"]),
+]

@@ -1,0 +1,152 @@
+"""What people take home: the adapter, the files a run was trained from, and the errors of an import. All audited."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+import zipfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Session, select
+
+from tensorant_app.db.datasets import DatasetVersion, Import
+from tensorant_app.db.projects import Project
+from tensorant_app.db.runs import Adapter, Run
+from tensorant_app.domain.errors import Conflict, NotFound
+from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.services.audit import write_audit
+from tensorant_app.services.connections import store
+from tensorant_app.services.imports import errors_key
+from tensorant_app.services.lookup import own_row
+from tensorant_app.services.versions import frozen_key
+from trainer.contract import Split
+
+_TAKEN_HOME = (Split.TRAIN, Split.VALIDATION)
+"""Never the test rows: who trains on them elsewhere could not be measured here any more."""
+_PIECE = 1 << 16
+_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file of the store under the name it is saved as."""
+
+    path: Path
+    file_name: str
+
+
+@dataclass(frozen=True, slots=True)
+class JobFiles:
+    """What a run was trained from."""
+
+    configuration: str
+    examples: dict[str, Path]
+    """Name in the archive → Parquet file."""
+    file_name: str
+
+
+def adapter_zip(session: Session, caller: Caller, run_id: UUID) -> Download:
+    caller.require(Permission.SEE)
+    run = own_row(session, caller, Run, run_id, "run")
+    adapter = session.exec(select(Adapter).where(Adapter.run_id == run.id)).one_or_none()
+    if adapter is None or adapter.zip_key is None:
+        raise NotFound(f"The run {run.name} has no adapter yet.")
+    write_audit(session, caller, "adapters.download", adapter.id, run_id=str(run.id), sha256=adapter.zip_sha256)
+    return Download(_there(adapter.zip_key), f"{_slug(run.name)}-adapter.zip")
+
+
+def job_files(session: Session, caller: Caller, run_id: UUID) -> JobFiles:
+    """Training and validation examples and the configuration."""
+    caller.require(Permission.SEE)
+    run = own_row(session, caller, Run, run_id, "run")
+    version = session.get_one(DatasetVersion, run.version_id)
+    project = session.get_one(Project, run.project_id)
+    assert version.content_sha256 is not None
+    folder = frozen_key(version.content_sha256)
+    write_audit(session, caller, "runs.download_job_files", run.id)
+    configuration = {
+        "run": {"id": str(run.id), "name": run.name, "created_at": run.created_at.isoformat()},
+        "base": {"repo_id": project.base_repo_id, "revision": project.base_revision},
+        "dataset": {"version": version.number, "content_sha256": version.content_sha256, "split": version.split},
+        "settings": run.settings,
+        "gate": run.gate,
+    }
+    return JobFiles(
+        json.dumps(configuration, indent=2, ensure_ascii=False) + "\n",
+        {f"{split.value}.jsonl": _there(f"{folder}/{split.value}.parquet") for split in _TAKEN_HOME},
+        f"{_slug(run.name)}-job-files.zip",
+    )
+
+
+def import_errors(session: Session, caller: Caller, import_id: UUID) -> Download:
+    """One JSON object a line for every fault of every rejected row."""
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Import, import_id, "import")
+    write_audit(session, caller, "imports.download_errors", row.id)
+    return Download(_there(errors_key(row.id)), f"{_slug(Path(row.file_name).stem)}-errors.jsonl")
+
+
+def stream_zip(files: JobFiles) -> Iterator[bytes]:
+    """The archive piece by piece, made while it is read: nothing lies on the disk and little in memory."""
+    sink = _Sink()
+    with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+        archive.writestr(_entry("configuration.json"), files.configuration)
+        for name, path in files.examples.items():
+            with archive.open(_entry(name), "w") as entry:
+                for line in _examples(path):
+                    entry.write(line)
+                    if sink.held >= _PIECE:
+                        yield sink.take()
+    yield sink.take()
+
+
+def _examples(path: Path) -> Iterator[bytes]:
+    import pyarrow.parquet as pq
+
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(batch_size=500, columns=["example"]):
+            for example in batch.column(0).to_pylist():
+                yield f"{example}\n".encode()
+
+
+class _Sink(io.RawIOBase):
+    """Takes what the archive writes and gives it away; an archive written so needs no way back."""
+
+    def __init__(self) -> None:
+        self._parts: list[bytes] = []
+        self.held = 0
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any) -> int:
+        self._parts.append(bytes(data))
+        self.held += len(self._parts[-1])
+        return len(self._parts[-1])
+
+    def take(self) -> bytes:
+        taken, self._parts, self.held = b"".join(self._parts), [], 0
+        return taken
+
+
+def _entry(name: str) -> zipfile.ZipInfo:
+    entry = zipfile.ZipInfo(name, _ZIP_TIME)
+    entry.compress_type = zipfile.ZIP_DEFLATED
+    return entry
+
+
+def _there(key: str) -> Path:
+    path = store().fetch(key)
+    if not path.is_file():
+        raise Conflict("This file is not in the store any more. Ask the operator to bring it back.")
+    return path
+
+
+def _slug(name: str) -> str:
+    """A name for a file on any system."""
+    return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "tensorant"
