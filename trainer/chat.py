@@ -75,6 +75,8 @@ class _Turn:
     prompt: str
     whole: str
     """Up to the end of this turn."""
+    cut: int
+    """The character of `whole` with which the turn begins."""
 
 
 def encode_example(
@@ -169,16 +171,22 @@ def _rendered(
 
 def _render_turn(template: Template, messages: Sequence[Message], tools: Sequence[Message] | None, place: int) -> _Turn:
     prompt = _rendered(template, messages, tools, place, prompt=True)
-    turn = _Turn(place + 1, prompt, _rendered(template, messages, tools, place + 1))
-    completion = turn.whole[_shared(prompt, turn.whole) :]
-    _require_content(messages[place], completion, turn.number)
+    whole = _rendered(template, messages, tools, place + 1)
+    turn = _Turn(place + 1, prompt, whole, _cut(prompt, whole, _reply_of(messages[place])))
+    _require_content(messages[place], turn)
     return turn
 
 
-def _require_content(message: Message, completion: str, number: int) -> None:
+def _cut(prompt: str, whole: str, reply: str) -> int:
+    """Where the turn begins; a reply may begin with what the prompt goes on with, such as the "<" of "<think>"."""
+    shared = _shared(prompt, whole)
+    return shared if shared == len(prompt) or reply in whole[shared:] else min(shared, whole.rfind(reply) % len(whole))
+
+
+def _require_content(message: Message, turn: _Turn) -> None:
     """Some templates drop what they don't know: a reply that isn't there would be learned as silence."""
-    text = _squeezed(_text_of(message["content"]).rpartition("</think>")[2])
-    if text not in _squeezed(completion):
+    completion, number = turn.whole[turn.cut :], turn.number
+    if _squeezed(_reply_of(message)) not in _squeezed(completion):
         raise _refused(number, "this assistant reply could not be found in the model's chat template")
     for call in message.get("tool_calls") or ():
         if str(call["function"].get("name", "")) not in completion:
@@ -215,11 +223,11 @@ def _alone(template: Template, turn: _Turn) -> Encoded:
     """One turn as a sequence of its own, which always ends in a stop token."""
     ids, start = _joined(template, turn)
     end = _end_of_turn(template, ids, start)
-    text, begin = turn.whole.rstrip(), _shared(turn.prompt, turn.whole)
+    text = turn.whole.rstrip()
     if end is None:
         ids = [*_without_trailing_space(template, ids, start), template.stop]
         text, end = text + str(template.tokenizer.convert_ids_to_tokens(template.stop)), len(ids)
-    return Encoded(ids[:end], [(start, end)], text, [(begin, len(text))])
+    return Encoded(ids[:end], [(start, end)], text, [(turn.cut, len(text))])
 
 
 def _joined(template: Template, turn: _Turn) -> tuple[list[int], int]:
@@ -227,7 +235,7 @@ def _joined(template: Template, turn: _Turn) -> tuple[list[int], int]:
     prompt, whole = template.tokens(turn.prompt), template.tokens(turn.whole)
     if not turn.whole.startswith(turn.prompt):
         # In tokens, not characters: a shared "<" of two different special tokens belongs to both.
-        return whole, _shared(prompt, whole)
+        return whole, min(_shared(prompt, whole), _shared(template.tokens(turn.whole[: turn.cut]), whole))
     if whole[: len(prompt)] == prompt:
         return whole, len(prompt)
     # A token straddles the border, and the model will never see it when it answers.
@@ -254,6 +262,11 @@ def _shared(one: Sequence[object], other: Sequence[object]) -> int:
             break
         count += 1
     return count
+
+
+def _reply_of(message: Message) -> str:
+    """The reply's text without its thoughts."""
+    return _text_of(message["content"]).rpartition("</think>")[2].strip()
 
 
 def _text_of(content: object) -> str:

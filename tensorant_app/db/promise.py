@@ -6,7 +6,7 @@ decides, because the actor may have read its rows before they changed.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -100,6 +100,14 @@ def claim_due(limit: int = 200, *, now: datetime | None = None) -> list[Claim]:
         return [Claim(kind, subject_id) for kind, subject_id in session.execute(hide)]
 
 
+def put_back(claims: Sequence[Claim]) -> None:
+    """Let the next claim find them again: they could not be sent."""
+    keys = [(claim.kind, claim.subject_id) for claim in claims]
+    shown = sa.update(Promise).where(sa.tuple_(_kind, _subject_id).in_(keys)).values(hidden_until=None)
+    with unit_of_work() as session:
+        _rows(session, shown)
+
+
 def _is_due(now: datetime) -> sa.ColumnElement[bool]:
     is_time = sa.or_(_due_at <= now, _is_of_fast_clock(now))
     is_shown = sa.or_(_hidden.is_(None), _hidden <= now, _hidden > now + 4 * HIDE)
@@ -136,7 +144,8 @@ def _upsert(session: Session, kind: str, subject_id: UUID, at: datetime) -> None
     is_first = sa.or_(before.is_(None), insert.excluded.due_at < before)
     earliest = sa.case((is_first, insert.excluded.due_at), else_=before)
     changed = {
-        "due_at": sa.case((is_held, _due_at), else_=earliest),
+        # A lease holder that dies leaves it due, also where it read a clock that was ahead.
+        "due_at": sa.case((sa.and_(is_held, _due_at > _time(now)), _time(now)), (is_held, _due_at), else_=earliest),
         "again_at": sa.case((is_held, earliest), else_=None),
         "written_at": sa.case((sa.or_(is_first, _is_of_fast_clock(now)), _time(now)), else_=_written_at),
         "hidden_until": sa.case((insert.excluded.due_at <= _time(now), None), else_=_hidden),

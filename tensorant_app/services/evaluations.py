@@ -45,7 +45,7 @@ from trainer.contract import ANSWERS, Answer, Base, EvaluateJob, Split, hash_fil
 REACT = "evaluations.react"
 _LIVE = frozenset(EvaluationState) - LIFECYCLE.final
 _MOST_NEW_TOKENS = 256
-_LABEL_TOKENS = 16
+_LABEL_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -367,6 +367,16 @@ class TestClock:
 
         assert claim_due() == [Claim("look", subject)]
 
+    def test_a_holder_with_a_fast_clock_that_dies_leaves_it_due_whoever_asked_meanwhile(
+        self, subject: UUID, clock: Clock
+    ) -> None:
+        ask(subject)
+        held(subject, clock)
+        clock.advance(hours=-1)
+        ask(subject)
+
+        assert claim_due() == [Claim("look", subject)]
+
     def test_what_was_asked_while_held_by_a_clock_that_was_ahead_is_due(self, subject: UUID, clock: Clock) -> None:
         ask(subject)
         lease = held(subject, clock)
