@@ -9,6 +9,8 @@ from datetime import timedelta
 from time import monotonic
 from uuid import UUID
 
+from redis.exceptions import RedisError
+
 from tensorant_app.db.promise import claim_due, put_back
 from tensorant_app.log import log_failure
 
@@ -77,6 +79,8 @@ class Tick(threading.Thread):
         """Send once; answers how long to wait before the next time."""
         try:
             return PULSE if send_due(self._send) < BATCH else timedelta(0)
+        except (ConnectionError, RedisError) as error:
+            _log.warning("The queue did not take what is due: %s", error)
         except Exception:
             log_failure(_log, "Sending what is due failed")
-            return PAUSE_AFTER_ERROR
+        return PAUSE_AFTER_ERROR

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
@@ -266,10 +266,8 @@ class _Kept:
 
     def _kill_group(self) -> None:
         """Whatever the child left behind; machines on this computer have sessions of their own."""
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def _copy_lines(self, lines: IO[bytes]) -> None:
         with lines:

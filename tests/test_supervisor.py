@@ -156,9 +156,7 @@ def test_a_folder_too_deep_for_a_socket_gets_a_short_private_one(
     folder.rmdir()
 
 
-def test_without_a_redis_the_worker_works_alone(
-    data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_a_redis_the_worker_works_alone(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tensorant_app.supervisor.find_redis", lambda: None)
 
     with Supervisor.running([WORKER]) as supervisor:

@@ -72,9 +72,7 @@ def test_on_sigterm_a_running_job_ends_and_no_other_begins(start: Start, data_di
         assert session.scalar(sa.select(sa.func.count()).select_from(Promise)) == 0
 
 
-def test_it_does_not_start_on_a_database_of_another_version(
-    start: Start, data_dir: Path, tmp_path: Path
-) -> None:
+def test_it_does_not_start_on_a_database_of_another_version(start: Start, data_dir: Path, tmp_path: Path) -> None:
     if not migrate.has_versions():
         pytest.skip("The first migration is not written yet.")
     process = start(None)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -43,18 +43,24 @@ def questions_of(volume: Volume, count: int = 9) -> list[Question]:
     return questions
 
 
+def plainly(model: Any, question: Question, stops: list[int]) -> list[int]:
+    ids = torch.tensor([question.prompt])
+    whole = model.generate(input_ids=ids, do_sample=False, max_new_tokens=10, eos_token_id=stops, pad_token_id=2)
+    return list(whole[0, len(question.prompt) :].tolist())
+
+
 @pytest.mark.parametrize("batch_size", [1, 4, 16])
 def test_answers_equal_those_of_plain_generation_row_by_row(volume: Volume, tuned: Any, batch_size: int) -> None:
     questions = questions_of(volume)
-    expected = []
-    for question in questions:
-        ids = torch.tensor([question.prompt])
-        whole = tuned.generate(input_ids=ids, do_sample=False, max_new_tokens=10, eos_token_id=2, pad_token_id=2)
-        expected.append(whole[0, len(question.prompt) :].tolist())
+    free = [plainly(tuned, question, [2]) for question in questions]
+    # A tiny model hardly ever stops by itself: a letter that some rows come to write is a stop token here.
+    stops = sorted({2, free[0][3]})
+    expected = [plainly(tuned, question, stops) for question in questions]
 
-    replies = answer_all(tuned, questions, Limits(frozenset({2}), 10, batch_size), lambda done: None)
+    replies = answer_all(tuned, questions, Limits(frozenset(stops), 10, batch_size), lambda done: None)
 
-    assert [reply.ids + [2] * reply.stopped for reply in replies] == expected
+    assert [reply.ids for reply in replies] == [ids[:-1] if ids[-1] in stops else ids for ids in expected]
+    assert [reply.stopped for reply in replies] == [ids[-1] in stops for ids in expected]
     assert len({len(ids) for ids in expected}) > 1
 
 
@@ -118,8 +124,7 @@ def test_training_shows_in_the_likelihood_of_labels(volume: Volume, evaluated: A
 
 
 def test_an_adapter_of_another_base_is_refused(volume: Volume, trained: AttemptKeys) -> None:
-    other = json.loads(json.dumps("0" * 40))
-    keys = volume.add_evaluation("wrong-base", adapter=trained.adapter, base=_renamed(volume, other))
+    keys = volume.add_evaluation("wrong-base", adapter=trained.adapter, base=replace(volume.base, revision="0" * 40))
 
     code = volume.run("evaluate", keys)
 
@@ -152,9 +157,3 @@ def test_white_space_makes_no_difference_to_an_exact_match_but_case_does() -> No
 )
 def test_token_f1_counts_words_without_case_and_outer_punctuation(expected: str, answer: str, f1: float) -> None:
     assert token_f1(expected, answer) == f1
-
-
-def _renamed(volume: Volume, revision: str) -> Any:
-    from dataclasses import replace
-
-    return replace(volume.base, revision=revision)
