@@ -6,7 +6,7 @@ decides, because the actor may have read its rows before they changed.
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -79,6 +79,16 @@ def promise(session: Session, kind: str, subject_id: UUID, at: datetime | None =
     wanted = at or now_of(session)
     asked[kind, subject_id] = min(wanted, asked.get((kind, subject_id), wanted))
     before_commit(session, _settle)
+
+
+def ensure(session: Session, kind: str, subject_ids: Iterable[UUID]) -> None:
+    """Promise a look at those of which no promise is left; what is promised for later stays so."""
+    now = now_of(session)
+    is_postgres = session.get_bind().dialect.name == "postgresql"
+    for subject_id in sorted(subject_ids):
+        insert = postgresql.insert(Promise) if is_postgres else sqlite.insert(Promise)
+        row = insert.values(kind=kind, subject_id=subject_id, due_at=now, written_at=now, tries=0)
+        session.execute(row.on_conflict_do_nothing(index_elements=["kind", "subject_id"]))
 
 
 def claim_due(limit: int = 200, *, now: datetime | None = None) -> list[Claim]:

@@ -73,7 +73,8 @@ def fetch_demo_base(tell: Callable[[str], None]) -> Base:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
     ) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         last: dict[str, Any] = {}
         for line in process.stdout:
             last = json.loads(line)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from uuid import UUID
 
 import pytest
@@ -29,7 +30,7 @@ def test_every_permission_names_its_roles(permission: Permission) -> None:
 def test_a_higher_role_may_whatever_a_lower_one_may() -> None:
     ladder = [Role.VIEWER, Role.MEMBER, Role.ADMIN, Role.OWNER]
 
-    for lower, higher in zip(ladder, ladder[1:], strict=False):
+    for lower, higher in pairwise(ladder):
         assert {p for p in Permission if lower in ALLOWED[p]} <= {p for p in Permission if higher in ALLOWED[p]}
 
 

@@ -157,3 +157,26 @@ def test_white_space_makes_no_difference_to_an_exact_match_but_case_does() -> No
 )
 def test_token_f1_counts_words_without_case_and_outer_punctuation(expected: str, answer: str, f1: float) -> None:
     assert token_f1(expected, answer) == f1
+
+
+def test_a_model_with_sliding_windows_is_answered_and_scored_as_plainly(volume: Volume) -> None:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    torch.manual_seed(5)
+    config = MistralConfig(
+        vocab_size=259, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=16, sliding_window=16, initializer_range=0.2, attn_implementation="sdpa",
+    )  # fmt: skip
+    model = MistralForCausalLM(config).eval()
+    questions = questions_of(volume, 3)
+
+    replies = answer_all(model, questions, Limits(frozenset({2}), 10, 16), lambda done: None)
+
+    for question, reply in zip(questions, replies, strict=True):
+        with torch.no_grad():
+            whole = torch.tensor([question.prompt + question.choices[4]])
+            logits = model(input_ids=whole).logits[0].log_softmax(-1)
+        first = len(question.prompt) - 1
+        wanted = sum(logits[first + i, token].item() for i, token in enumerate(question.choices[4]))
+        assert reply.ids + [2] * reply.stopped == plainly(model, question, [2])
+        assert reply.likelihoods[4] == pytest.approx(wanted, abs=1e-4)

@@ -134,3 +134,28 @@ def test_a_vision_tower_is_left_alone() -> None:
     assert any("vision" in name for name in linears)
     assert len(names) == 7
     assert not any("vision" in name or "connector" in name for name in names)
+
+
+def test_rows_of_a_model_with_sliding_windows_are_padded(tiny_base: Any, tokenizer: Any, attempt: Attempt) -> None:
+    loop = make_loop(tiny_base, tokenizer, attempt, PLAIN)
+    packed = loop._packs(loop.rows[:4], share_prefix=True)
+
+    loop.model.config.sliding_window = 16
+    padded = loop._packs(loop.rows[:4], share_prefix=True)
+
+    assert packed[0].segments is not None
+    assert (padded[0].segments, len(padded[0].ids)) == (None, 4)
+
+
+def test_a_long_epoch_is_saved_in_between(
+    tiny_base: Any, tokenizer: Any, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from trainer import loop as module
+
+    monkeypatch.setattr(module, "SAVE_SECONDS", 0.0)
+    loop = make_loop(tiny_base, tokenizer, attempt, PLAIN)
+
+    loop.run()
+
+    made = sorted(path.name for path in (attempt.outputs / "checkpoints").iterdir())
+    assert made == ["step-000001", "step-000002", "step-000003"]

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -279,3 +280,12 @@ def test_a_job_file_that_cannot_be_read_is_told_on_stderr(volume: Volume, missin
     assert code == 2
     assert "The job file could not be read" in volume.log(keys).read_text()
     assert not (volume.root / keys.outputs / RESULT).exists()
+
+
+def test_a_quantised_base_is_trained_and_its_adapter_verified(volume: Volume) -> None:
+    keys = volume.add_run("quantised", options=replace(OPTIONS, method="qlora", epochs=1))
+
+    assert volume.run("train", keys, verify=True) == 0, volume.log(keys).read_text()
+
+    assert volume.result(keys).outcome is Outcome.DONE
+    assert verify_folder(volume.root / keys.adapter).facts["step"] == 6
