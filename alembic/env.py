@@ -25,9 +25,6 @@ def render_plain(kind: str, item: Any, autogen: AutogenContext) -> str | Literal
             return "sa.JSON().with_variant(postgresql.JSONB(), 'postgresql')"
         case UTCDateTime():
             return "sa.DateTime(timezone=True)"
-        case sa.JSON():
-            autogenerate.imports.add("from sqlalchemy.dialects import postgresql")
-            return 'sa.JSON().with_variant(postgresql.JSONB(), "postgresql")'
         case AutoString() | sa.Enum():
             length = item.length if isinstance(item, sa.Enum) else item.impl.length
             return f"sa.String(length={length})" if length else "sa.String()"

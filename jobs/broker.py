@@ -12,6 +12,7 @@ from typing import Literal
 from uuid import UUID
 
 import dramatiq
+import redis
 from dramatiq.brokers.redis import RedisBroker
 from dramatiq.brokers.stub import StubBroker
 from dramatiq.middleware import TimeLimit
@@ -30,6 +31,8 @@ TIME_LIMITS: dict[Queue, timedelta] = {"fast": timedelta(seconds=60), "slow": ti
 _HEARTBEAT_TIMEOUT_MS = 20_000
 _MAINTENANCE_CHANCE = 100_000
 """In a million commands. Dramatiq's own 1,000 left a dead worker's messages lying for minutes."""
+_PATIENCE_SECONDS = 5
+"""A hint that takes longer is not worth waiting for."""
 
 _log = logging.getLogger(__name__)
 _broker: dramatiq.Broker | None = None
@@ -143,8 +146,9 @@ def _make_broker(url: str | None) -> dramatiq.Broker:
     middleware: list[dramatiq.Middleware] = [TimeLimit()]
     if url is None:
         return StubBroker(middleware)
+    client = redis.Redis.from_url(url, socket_connect_timeout=_PATIENCE_SECONDS, socket_timeout=_PATIENCE_SECONDS)
     return RedisBroker(  # type: ignore[no-untyped-call]
-        url=url,
+        client=client,
         middleware=middleware,
         heartbeat_timeout=_HEARTBEAT_TIMEOUT_MS,
         maintenance_chance=_MAINTENANCE_CHANCE,

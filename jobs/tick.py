@@ -9,13 +9,16 @@ from datetime import timedelta
 from time import monotonic
 from uuid import UUID
 
-from tensorant_app.db.promise import claim_due
+from redis.exceptions import RedisError
+
+from tensorant_app.db.promise import claim_due, put_back
 from tensorant_app.log import log_failure
 
 Send = Callable[[str, UUID], None]
 Rederive = Callable[[], None]
 
 PULSE = timedelta(seconds=0.25)
+PAUSE_AFTER_ERROR = timedelta(seconds=1)
 REDERIVE_EVERY = timedelta(minutes=1)
 BATCH = 200
 
@@ -35,8 +38,12 @@ def rederive(function: Rederive) -> Rederive:
 def send_due(send: Send) -> int:
     """One pulse: claim, commit, send; answers how many were sent."""
     claims = claim_due(BATCH)
-    for claim in claims:
-        send(claim.kind, claim.subject_id)
+    for sent, claim in enumerate(claims):
+        try:
+            send(claim.kind, claim.subject_id)
+        except Exception:
+            put_back(claims[sent:])
+            raise
     return len(claims)
 
 
@@ -62,16 +69,18 @@ class Tick(threading.Thread):
             if rederived_at is None or monotonic() - rederived_at >= REDERIVE_EVERY.total_seconds():
                 rederive_all()
                 rederived_at = monotonic()
-            if self._pulse() < BATCH:
-                self._stopping.wait(PULSE.total_seconds())
+            self._stopping.wait(self._pulse().total_seconds())
 
     def stop(self, timeout: timedelta = timedelta(seconds=5)) -> None:
         self._stopping.set()
         self.join(timeout.total_seconds())
 
-    def _pulse(self) -> int:
+    def _pulse(self) -> timedelta:
+        """Send once; answers how long to wait before the next time."""
         try:
-            return send_due(self._send)
+            return PULSE if send_due(self._send) < BATCH else timedelta(0)
+        except (ConnectionError, RedisError) as error:
+            _log.warning("The queue did not take what is due: %s", error)
         except Exception:
             log_failure(_log, "Sending what is due failed")
-            return 0
+        return PAUSE_AFTER_ERROR

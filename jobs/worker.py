@@ -25,6 +25,9 @@ THREADS = {"fast": 6, "slow": 2}
 DRAIN = timedelta(seconds=20)
 """How long a job may go on after SIGTERM; the supervisor kills a little later."""
 
+IDLE_MS = 1000
+"""How long a thread without work sleeps before it looks whether it should stop."""
+
 _log = logging.getLogger(__name__)
 
 
@@ -32,7 +35,7 @@ def start_workers(broker: dramatiq.Broker) -> list[Worker]:
     # The time limits' own thread starts with this signal, which only Dramatiq's CLI would send.
     broker.emit_after("process_boot")
     workers = [
-        Worker(broker, queues={queue}, worker_threads=threads, worker_timeout=1000)
+        Worker(broker, queues={queue}, worker_threads=threads, worker_timeout=IDLE_MS)
         for queue, threads in THREADS.items()
     ]
     for worker in workers:

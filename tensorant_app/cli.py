@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Annotated
@@ -13,20 +14,24 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from tensorant_app import web
 from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
-from tensorant_app.domain.members import Caller, operator
+from tensorant_app.domain.members import Caller, Role, operator
+from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.log import set_up_logging
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
-from tensorant_app.services import organizations, runs
+from tensorant_app.services import links, organizations, runs
 from tensorant_app.settings import get_settings
-from tensorant_app.supervisor import Supervisor, find_redis, stop_running
+from tensorant_app.supervisor import WORKER, Supervisor, find_redis, stop_running, web_child
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
 app.add_typer(run_app, name="runs")
+admin_app = typer.Typer(no_args_is_help=True, help="People: owners, members, passwords. On the host, as the operator.")
+app.add_typer(admin_app, name="admin")
 
 As = Annotated[str | None, typer.Option("--as", metavar="E-MAIL", help="Act as this member instead of the operator.")]
 _out = Console(highlight=False, soft_wrap=True)
@@ -42,10 +47,33 @@ def main() -> None:
 
 
 @app.command()
-def up() -> None:
-    """Run Redis and the worker until Ctrl-C; runs on this computer live on without them."""
+def up(
+    host: Annotated[str | None, typer.Option(help="Where to listen; this computer alone unless told.")] = None,
+    port: Annotated[int | None, typer.Option(min=1, max=65535, help="The one port.")] = None,
+) -> None:
+    """Run Redis, the worker and the console until Ctrl-C; runs on this computer live on without them."""
+    use_settings(host=host, port=port)
     set_up_logging("supervisor")
-    Supervisor().run_forever()
+    console_tree().run_forever(print_doors)
+
+
+def console_tree() -> Supervisor:
+    return Supervisor((WORKER, web_child(get_settings())), check=web.require_startable)
+
+
+def use_settings(*, host: str | None = None, port: int | None = None) -> None:
+    """What the command line says counts more than the environment, for the children too."""
+    for name, value in (("TENSORANT_HOST", host), ("TENSORANT_PORT", port)):
+        if value is not None:
+            os.environ[name] = str(value)
+    get_settings.cache_clear()
+
+
+def print_doors() -> None:
+    """Where the console is open; while nobody owns it, the link that makes an owner."""
+    print_line(f"\nTensorant is open at {get_settings().address}")
+    if not links.has_owner():
+        print_line(f"Nobody owns it yet. Set it up here, once:\n\n    {links.address_of(links.set_up_link())}\n")
 
 
 @app.command()
@@ -62,13 +90,36 @@ def worker() -> None:
 
 
 @app.command()
-def demo() -> None:
-    """Fine-tune a real model on this computer, from import to gate; ends with 0 only if the gate passed."""
+def demo(
+    headless: Annotated[bool, typer.Option(help="Without the console; ends with the table.")] = False,
+) -> None:
+    """Fine-tune a real model on this computer, from import to gate, and watch it in the console.
+
+    Without the console it ends with 0 only if the gate passed.
+    """
     set_up_logging("demo")
-    with Supervisor.running():
-        outcome = demo_walk.walk(print_line)
-    _print_outcome(outcome)
-    raise SystemExit(0 if outcome.passed else 1)
+    if headless:
+        with Supervisor.running():
+            outcome = demo_walk.walk(print_line)
+        _print_outcome(outcome)
+        raise SystemExit(0 if outcome.passed else 1)
+    tree = console_tree()
+    tree.run_forever(lambda: threading.Thread(target=_walk_beside, daemon=True).start())
+
+
+def _walk_beside() -> None:
+    """The main job, while the console is open; it stays open afterwards."""
+    try:
+        demo_walk.owner()
+        with unit_of_work() as session:
+            token = links.link_for(session, operator(), demo_walk.OWNER, LinkKind.SIGN_IN)
+        print_line(
+            f"\nThe console is open. Watch there; this link signs you in, once:\n\n    {links.address_of(token)}\n"
+        )
+        _print_outcome(demo_walk.walk(print_line))
+        print_line("\nThe console stays open: Ctrl-C ends it.")
+    except TensorantError as error:
+        print(error, file=sys.stderr, flush=True)
 
 
 @app.command()
@@ -117,6 +168,50 @@ def cancel_run(run_id: UUID, as_: As = None) -> None:
     with _caller(as_) as caller, unit_of_work() as session:
         runs.cancel_run(session, caller, run_id)
     print("Cancelled; its machine is being given back.")
+
+
+@admin_app.command("create-owner")
+def create_owner(email: str, organization: Annotated[str, typer.Option(help="A new organization's name.")]) -> None:
+    """Make an organization and its owner; prints the link that sets their password."""
+    migrate.upgrade()
+    with unit_of_work() as session:
+        organization_id = organizations.create_organization(session, operator(), organization)
+        organizations.add_member(session, operator(), organization_id, email, Role.OWNER)
+    _print_link(email, LinkKind.PASSWORD)
+
+
+@admin_app.command("add-member")
+def add_member(
+    email: str,
+    organization: Annotated[str, typer.Option(help="Its name or id.")],
+    role: Annotated[Role, typer.Option()] = Role.MEMBER,
+) -> None:
+    """Add a person to an organization; prints the link that sets a new person's password."""
+    migrate.require_current()
+    with unit_of_work() as session:
+        organization_id = organizations.find_organization(session, operator(), organization)
+        organizations.add_member(session, operator(), organization_id, email, role)
+        is_new = not organizations.has_password(session, operator(), email)
+    _print_link(email, LinkKind.PASSWORD) if is_new else print_line(f"{email} is a {role} of {organization}.")
+
+
+@admin_app.command("reset-password")
+def reset_password(email: str) -> None:
+    """Print a link that sets a new password and ends every session of this person."""
+    _print_link(email, LinkKind.PASSWORD)
+
+
+@admin_app.command("sign-in-link")
+def sign_in_link(email: str) -> None:
+    """Print a link that signs this person in, once, within a quarter of an hour."""
+    _print_link(email, LinkKind.SIGN_IN)
+
+
+def _print_link(email: str, kind: LinkKind) -> None:
+    migrate.require_current()
+    with unit_of_work() as session:
+        token = links.link_for(session, operator(), email, kind)
+    print_line(f"Hand this link to {email}; it works once:\n\n    {links.address_of(token)}\n")
 
 
 @contextmanager

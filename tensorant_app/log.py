@@ -20,7 +20,7 @@ _TOKENS = re.compile(
       | github_pat_[A-Za-z0-9_]{8,}
       | sk-[A-Za-z0-9_-]{8,}
       | (?:AKIA|ASIA)[A-Z0-9]{12,}
-      | eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?
+      | eyJ[A-Za-z0-9_-]{4,}\.[A-Za-z0-9_-]+(?:\.[A-Za-z0-9_-]*)?
       | gAAAAA[A-Za-z0-9_=-]{20,}
     )
     """,

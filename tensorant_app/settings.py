@@ -176,10 +176,7 @@ class Settings(BaseSettings):
 
     def read_secret_keys(self) -> tuple[str, ...]:
         """The newest first; each is 32 bytes in URL-safe base64, as Fernet wants them."""
-        if self.secret_keys is not None:
-            text = self.secret_keys.get_secret_value()
-        else:
-            text = self.key_file.read_text("ascii")
+        text = self.secret_keys.get_secret_value() if self.secret_keys is not None else self.key_file.read_text("ascii")
         return tuple(key.strip() for key in text.replace("\n", ",").split(",") if key.strip())
 
     def ensure_data_dir(self) -> None:

@@ -15,7 +15,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import monotonic, sleep
@@ -36,7 +36,7 @@ READY_SECONDS = 60
 LOOK_SECONDS = 0.1
 _LOG_BYTES, _LOG_FILES = 10_000_000, 3
 
-_REDIS_FLAGS = (
+REDIS_FLAGS = (
     *("--port", "0", "--unixsocketperm", "700", "--daemonize", "no"),
     *("--appendonly", "yes", "--appendfsync", "everysec", "--save", ""),
     *("--maxmemory-policy", "noeviction"),
@@ -105,7 +105,7 @@ def find_redis() -> str | None:
 def redis_child(settings: Settings, program: str) -> Child:
     socket_path = settings.redis_socket
     where = ("--unixsocket", str(socket_path), "--dir", str(settings.redis_dir))
-    return Child("redis", (program, *_REDIS_FLAGS, *where), ready_socket=socket_path)
+    return Child("redis", (program, *REDIS_FLAGS, *where), ready_socket=socket_path)
 
 
 class Supervisor:
@@ -221,6 +221,7 @@ class _Kept:
         self._started_at = 0.0
         self._start_again_at: float | None = None
         self.process: subprocess.Popen[bytes]
+        self._copier: threading.Thread
 
     def start(self) -> None:
         leash = (sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()))
@@ -234,9 +235,8 @@ class _Kept:
         )
         self._started_at, self._start_again_at = monotonic(), None
         assert self.process.stdout is not None
-        threading.Thread(
-            target=self._copy_lines, args=(self.process.stdout,), name=self.child.name, daemon=True
-        ).start()
+        self._copier = threading.Thread(target=self._copy_lines, args=(self.process.stdout,), daemon=True)
+        self._copier.start()
 
     def is_alive(self) -> bool:
         return self.process.poll() is None
@@ -266,8 +266,8 @@ class _Kept:
 
     def _is_ready(self) -> bool:
         if self.child.ready_socket is not None:
-            return _answers(self.child.ready_socket)
-        return self.child.ready_at is None or _listens(self.child.ready_at)
+            return answers(self.child.ready_socket)
+        return self.child.ready_at is None or listens(self.child.ready_at)
 
     def stop(self) -> None:
         if self.is_alive():
@@ -278,23 +278,24 @@ class _Kept:
                 _log.warning("%s did not end in %s s and is killed.", self.child.name, GRACE_SECONDS)
         self._kill_group()
         self.process.wait()
+        self._copier.join(1)
+        self._file.close()
 
     def _kill_group(self) -> None:
         """Whatever the child left behind; machines on this computer have sessions of their own."""
-        try:
+        with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            pass
 
     def _copy_lines(self, lines: IO[bytes]) -> None:
-        for line in lines:
-            text = redact(line.decode("utf-8", "replace").rstrip())
-            try:
-                print(f"{self._prefix}{text}", file=sys.stderr, flush=True)
-                self._file.emit(logging.makeLogRecord({"msg": text}))
-            except (OSError, ValueError):
-                # Nobody reads our stderr any more; the child must not block on a full pipe.
-                continue
+        with lines:
+            for line in lines:
+                text = redact(line.decode("utf-8", "replace").rstrip())
+                try:
+                    print(f"{self._prefix}{text}", file=sys.stderr, flush=True)
+                    self._file.emit(logging.makeLogRecord({"msg": text}))
+                except (OSError, ValueError):
+                    # Nobody reads our stderr any more; the child must not block on a full pipe.
+                    continue
 
 
 @contextmanager
@@ -326,7 +327,7 @@ def stop_running(data_dir: Path) -> bool:
         return True
 
 
-def _answers(path: Path) -> bool:
+def answers(path: Path) -> bool:
     """Redis says +PONG once its append-only file is loaded."""
     try:
         with socket.socket(socket.AF_UNIX) as connection:
@@ -338,7 +339,7 @@ def _answers(path: Path) -> bool:
         return False
 
 
-def _listens(place: tuple[str, int]) -> bool:
+def listens(place: tuple[str, int]) -> bool:
     try:
         with socket.create_connection(place, timeout=1):
             return True

@@ -9,8 +9,6 @@ import socket
 import sys
 from pathlib import Path
 
-import uvicorn
-
 from tensorant_app.db import migrate
 from tensorant_app.domain.errors import Conflict, TensorantError
 from tensorant_app.log import set_up_logging
@@ -25,11 +23,13 @@ _log = logging.getLogger(__name__)
 
 def serve(frontend: Path = FRONTEND) -> None:
     """Until SIGTERM or SIGINT."""
+    import uvicorn
+
     settings = get_settings()
     migrate.require_current()
     links.require_safe_address()
     require_frontend(frontend)
-    listening = listen(settings)
+    listening = bind(settings)
     prepare_environment(settings, frontend)
     root = importlib.import_module("tensorant_app.tensorant_app")
     root.send_hints()
@@ -69,7 +69,14 @@ def prepare_environment(settings: Settings, frontend: Path) -> None:
         sys.path.insert(0, str(settings.web_dir))
 
 
-def listen(settings: Settings) -> socket.socket:
+def require_startable() -> None:
+    """Raise what would keep this process from serving; the supervisor asks before it starts anything."""
+    links.require_safe_address()
+    require_frontend()
+    bind(get_settings()).close()
+
+
+def bind(settings: Settings) -> socket.socket:
     """The one port, or a sentence."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listening = socket.socket(family)

@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
 
-import psutil
 import pytest
 import sqlalchemy as sa
 from sqlmodel import SQLModel
@@ -117,14 +116,14 @@ def postgres_server() -> Iterator[str]:
     # Not under pytest's own folder: the server's user must be able to enter it.
     folder = Path(tempfile.gettempdir()) / f"tensorant-postgres-{run}"
     folder.mkdir(mode=0o755, exist_ok=True)
-    with postgres.get_server(folder / "data", cleanup_mode="stop") as server:
+    with postgres.get_server(folder / "data", cleanup_mode="delete") as server:
         url = server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
         with administer(url) as connection:
             for setting in ("fsync", "synchronous_commit", "full_page_writes"):
                 connection.execute(sa.text(f"ALTER SYSTEM SET {setting} = off"))
             connection.execute(sa.text("SELECT pg_reload_conf()"))
         yield url
-    if not psutil.pid_exists(server.get_pid()):
+    if not (folder / "data").exists():
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -14,6 +14,9 @@ from pathlib import Path
 from trainer.contract import BOOT, LOCK, RESULT, AttemptKeys, Boot, Failure, Outcome, Result, dump, load, write_file
 from trainer.events import Journal, now
 
+RESERVE = ".reserve"
+"""Room on the disk, given back just before the result is written: a full disk must not keep it from being told."""
+RESERVED_BYTES = 64 * 1024
 MOST_BOOTS = 2
 """A third start means that the machine kills the process again and again."""
 
@@ -64,6 +67,7 @@ class Attempt:
         with self.once:
             if (self.outputs / RESULT).exists():
                 return False
+            (self.outputs / RESERVE).unlink(missing_ok=True)
             write_file(self.outputs / RESULT, dump(self._result(ending)))
             return True
 
@@ -99,6 +103,7 @@ def take(volume: Path, keys: AttemptKeys, *, machine: str, number: int) -> Attem
     if (outputs / RESULT).exists():
         os.close(lock)
         return None
+    (outputs / RESERVE).write_bytes(os.urandom(RESERVED_BYTES))
     boot = _boots_before(outputs / BOOT) + 1
     _write_boot(outputs / BOOT, Boot(machine, number, boot, os.getpid(), _own_start_time(), _host_boot(), now()))
     return Attempt(volume, keys, machine, number, boot, time.monotonic(), lock)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,6 +12,7 @@ from trainer.errors import TrainerError
 
 if TYPE_CHECKING:
     import torch
+    from peft import PeftModel
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
@@ -83,6 +85,24 @@ def load_model(base: Base, *, quantised: bool = False) -> PreTrainedModel:
     )
     model.requires_grad_(False)
     return model if quantised else model.to(device)  # type: ignore[arg-type]
+
+
+def attends_fully(model: PreTrainedModel | PeftModel) -> bool:
+    """Whether every layer looks back at all tokens; layers with a sliding window, or without attention, do not."""
+    config = model.config.get_text_config()
+    kinds = getattr(config, "layer_types", None)
+    if kinds:
+        return set(kinds) == {"full_attention"}
+    return getattr(config, "sliding_window", None) is None
+
+
+def free_memory() -> None:
+    """Give back what models that are no longer named hold."""
+    import torch
+
+    gc.collect()
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
 
 
 def best_device() -> torch.device:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.attempt import Attempt, Ending
 from trainer.base import load_model, load_tokenizer, stop_tokens
-from trainer.chat import encode_prompt, encode_reply, plain_messages
+from trainer.chat import encode_prompt, encode_reply
 from trainer.contract import (
     ANSWERS,
     Answer,
@@ -28,6 +28,7 @@ from trainer.data import Example, read_examples, rows_refused
 from trainer.errors import TrainerError
 from trainer.generate import Limits, Question, Reply, answer_all
 from trainer.scores import exact_match, token_f1
+from trainer.template import plain_messages
 from trainer.watchdog import Watchdog
 
 if TYPE_CHECKING:

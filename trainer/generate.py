@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import DynamicCache
 
+from trainer.base import attends_fully
+
 if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedModel
@@ -57,6 +59,8 @@ class _Batch:
 def answer_all(model: Model, questions: Sequence[Question], limits: Limits, tick: Callable[[int], None]) -> list[Reply]:
     """In the order of the questions; `tick` is told how many are answered and may raise to end the work."""
     model.eval()
+    if not attends_fully(model):
+        return _one_by_one(model, questions, limits, tick)
     shared = _shared_prefix(questions)
     prefix = _read_prefix(model, questions[0].prompt[:shared]) if questions else None
     by_length = sorted(range(len(questions)), key=lambda i: len(questions[i].prompt))
@@ -67,6 +71,27 @@ def answer_all(model: Model, questions: Sequence[Question], limits: Limits, tick
         replies |= dict(zip(chunk, answered, strict=True))
         tick(len(replies))
     return [replies[i] for i in range(len(questions))]
+
+
+def _one_by_one(
+    model: Model, questions: Sequence[Question], limits: Limits, tick: Callable[[int], None]
+) -> list[Reply]:
+    """For models with sliding windows, whose cache can neither hold filling nor be cut back."""
+    replies = []
+    for question in questions:
+        scores = [_score_plainly(model, question.prompt, choice) for choice in question.choices]
+        batch = _read_prompts(model, [question], _read_prefix(model, []), 0)
+        ((ids, stopped),) = _write(model, batch, limits)
+        replies.append(Reply(ids, stopped, scores))
+        tick(len(replies))
+    return replies
+
+
+def _score_plainly(model: Model, prompt: Sequence[int], choice: Sequence[int]) -> float:
+    ids = torch.tensor([[*prompt, *choice]], device=model.device)
+    logits = model(input_ids=ids, use_cache=False, logits_to_keep=len(choice) + 1).logits[0, :-1].float()
+    wanted = torch.tensor(list(choice), device=model.device)
+    return logits.log_softmax(dim=-1).gather(1, wanted[:, None]).sum().item()
 
 
 def _answer_batch(

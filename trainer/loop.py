@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import torch
 from torch.nn.functional import cross_entropy
 
 from trainer.attempt import Attempt
+from trainer.base import attends_fully
 from trainer.batching import Pack, packs_of, to_tensors, window
 from trainer.chat import Encoded
 from trainer.checkpoint import Fits, Progress, Tensors, rng_state, save
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 SMOOTHING = 0.9
 DIVERGED_ABOVE = 3.0
 DIVERGED_STEPS = 20
+SAVE_SECONDS = 600.0
+"""A lost machine costs at most this much work, however long an epoch is."""
 NOISE = 0.1
 """Below this loss tripling is noise: a model that knows its rows by heart would count as diverged."""
 
@@ -42,6 +45,7 @@ class Loop:
     progress: Progress
     attempt: Attempt
     watch: Watchdog
+    saved_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
         self.model.train()
@@ -59,7 +63,7 @@ class Loop:
         began, rng = time.monotonic(), rng_state()
         rows = window(self.rows, self.options, self.progress.step)
         # A shared prefix would share its dropout too, which is not what separate rows get.
-        packs = packs_of(rows, self.options, share_prefix=self.options.dropout == 0)
+        packs = self._packs(rows, share_prefix=self.options.dropout == 0)
         self.optimizer.zero_grad(set_to_none=True)
         loss = self._accumulate(packs, rng)
         norm = torch.nn.utils.clip_grad_norm_(self._trained(), self.options.max_grad_norm).item()
@@ -83,11 +87,16 @@ class Loop:
             total += loss.detach()
         return total.item()
 
+    def _packs(self, rows: Sequence[Encoded], *, share_prefix: bool) -> list[Pack]:
+        """A model with sliding windows makes its own masks, which a pack's mask would replace: its rows are padded."""
+        options = self.options if attends_fully(self.model) else replace(self.options, packing=False)
+        return packs_of(rows, options, share_prefix=share_prefix)
+
     def _validate(self) -> None:
         self.model.eval()
         total, tokens = 0.0, 0
         with torch.no_grad():
-            for pack in packs_of(self.validation, self.options, share_prefix=True):
+            for pack in self._packs(self.validation, share_prefix=True):
                 if outcome := self.watch.wanted():
                     self._halt(outcome, rng_state())
                 total += summed_loss(self.model, pack).item()
@@ -108,6 +117,7 @@ class Loop:
         folder = self.attempt.outputs / CHECKPOINTS
         fits = fits_of(len(self.rows), self.options)
         made = save(folder, self.model, self.optimizer, self.progress, rng=rng, fits=fits)
+        self.saved_at = time.monotonic()
         self.attempt.journal.event("checkpoint", step=self.progress.step, name=made.name)
 
     def _record(self, loss: float, norm: float, rate: float, *, tokens: int, seconds: float) -> None:
@@ -155,8 +165,8 @@ class Loop:
 
     def _checkpoint_is_due(self) -> bool:
         every = self.plan.steps_per_epoch * self.options.checkpoint_every_epochs
-        step = self.progress.step
-        return step > 0 and (step % every == 0 or step == self.plan.total_steps)
+        step, late = self.progress.step, time.monotonic() - self.saved_at > SAVE_SECONDS
+        return step > 0 and (late or step % every == 0 or step == self.plan.total_steps)
 
 
 def summed_loss(model: PeftModel, pack: Pack) -> torch.Tensor:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import gc
 from typing import TYPE_CHECKING
 
 from trainer import checkpoint, package
 from trainer.attempt import Attempt, Ending
-from trainer.base import load_model, load_tokenizer, stop_tokens
+from trainer.base import free_memory, load_model, load_tokenizer, stop_tokens
 from trainer.chat import Encoded, switches_of
 from trainer.contract import CHECKPOINTS, BadManifest, Outcome, Phase, Plan, Split, TrainJob, verify_folder
 from trainer.data import Limits, encode_split, read_examples
@@ -36,7 +35,7 @@ def train(job: TrainJob, attempt: Attempt, watch: Watchdog) -> Ending:
     unchecked = _write_adapter(job, attempt, tokenizer, loop)
     # The fresh process that checks the adapter needs room for its own copy of the base.
     del loop
-    gc.collect()
+    free_memory()
     package.publish(unchecked, job)
     attempt.journal.event("packaged", adapter=attempt.keys.adapter)
     return Ending(Outcome.DONE, step=plan.total_steps, total_steps=plan.total_steps, adapter=attempt.keys.adapter)

@@ -162,8 +162,10 @@ def security_headers() -> dict[str, str]:
 
 def script_hashes(pages: Path | None) -> dict[str, list[str]]:
     """Page → the hashes of its inline scripts, as a policy names them."""
-    found = {}
-    for page in sorted(pages.rglob("*.html")) if pages else ():
+    found: dict[str, list[str]] = {}
+    if pages is None:
+        return found
+    for page in sorted(pages.rglob("*.html")):
         name = page.relative_to(pages).with_suffix("").as_posix().removesuffix("/index")
         scripts = _INLINE_SCRIPT.findall(page.read_text("utf-8"))
         found[name] = [base64.b64encode(hashlib.sha256(s.encode()).digest()).decode() for s in scripts]

@@ -6,7 +6,7 @@ decides, because the actor may have read its rows before they changed.
 """
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -81,6 +81,16 @@ def promise(session: Session, kind: str, subject_id: UUID, at: datetime | None =
     before_commit(session, _settle)
 
 
+def ensure(session: Session, kind: str, subject_ids: Iterable[UUID]) -> None:
+    """Promise a look at those of which no promise is left; what is promised for later stays so."""
+    now = now_of(session)
+    is_postgres = session.get_bind().dialect.name == "postgresql"
+    for subject_id in sorted(subject_ids):
+        insert = postgresql.insert(Promise) if is_postgres else sqlite.insert(Promise)
+        row = insert.values(kind=kind, subject_id=subject_id, due_at=now, written_at=now, tries=0)
+        session.execute(row.on_conflict_do_nothing(index_elements=["kind", "subject_id"]))
+
+
 def claim_due(limit: int = 200, *, now: datetime | None = None) -> list[Claim]:
     """The promises that are due, hidden from the next claim for a while; commits by itself."""
     now = now or clock.now()
@@ -98,6 +108,14 @@ def claim_due(limit: int = 200, *, now: datetime | None = None) -> list[Claim]:
     )
     with unit_of_work(now) as session:
         return [Claim(kind, subject_id) for kind, subject_id in session.execute(hide)]
+
+
+def put_back(claims: Sequence[Claim]) -> None:
+    """Let the next claim find them again: they could not be sent."""
+    keys = [(claim.kind, claim.subject_id) for claim in claims]
+    shown = sa.update(Promise).where(sa.tuple_(_kind, _subject_id).in_(keys)).values(hidden_until=None)
+    with unit_of_work() as session:
+        _rows(session, shown)
 
 
 def _is_due(now: datetime) -> sa.ColumnElement[bool]:
@@ -136,7 +154,8 @@ def _upsert(session: Session, kind: str, subject_id: UUID, at: datetime) -> None
     is_first = sa.or_(before.is_(None), insert.excluded.due_at < before)
     earliest = sa.case((is_first, insert.excluded.due_at), else_=before)
     changed = {
-        "due_at": sa.case((is_held, _due_at), else_=earliest),
+        # A lease holder that dies leaves it due, also where it read a clock that was ahead.
+        "due_at": sa.case((sa.and_(is_held, _due_at > _time(now)), _time(now)), (is_held, _due_at), else_=earliest),
         "again_at": sa.case((is_held, earliest), else_=None),
         "written_at": sa.case((sa.or_(is_first, _is_of_fast_clock(now)), _time(now)), else_=_written_at),
         "hidden_until": sa.case((insert.excluded.due_at <= _time(now), None), else_=_hidden),

@@ -7,7 +7,7 @@ import reflex as rx
 from tensorant_app.components.doors import door, door_field
 from tensorant_app.routes import SET_UP, SET_UP_POST
 
-NEW_PASSWORD = "/new-password"  # noqa: S105
+NEW_PASSWORD = "/new-password"
 _HINT = "At least 8 characters; 15 or more are much safer. Pasting is fine."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import signal
@@ -15,7 +16,7 @@ from tensorant_app.domain.errors import Denied, Transient
 from tensorant_app.domain.machines import THIS_COMPUTER, Presence, Sighting
 from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.providers.base import MachineRequest, Offer, Rented
-from trainer.contract import BOOT, LOCK, LOG, Boot, load
+from trainer.contract import BOOT, LOCK, LOG, RESULT, Boot, load
 
 THIS_GPU_TYPE = "this-computer"
 _START_SECONDS = 20.0
@@ -31,6 +32,10 @@ _PASSED_ON = (
     "PYTHONPATH",
     "VIRTUAL_ENV",
 )
+
+
+_started: list[subprocess.Popen[bytes]] = []
+"""Machines that this very process started and that have not been reaped: an ended one must not stay as a zombie."""
 
 
 class LocalProvider:
@@ -59,6 +64,7 @@ class LocalProvider:
         return Rented(f"pid-{process.pid}", "running")
 
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
+        _reap()
         folder = self._volume / outputs
         boot = read_boot(folder)
         if boot is None and not is_locked(folder):
@@ -80,7 +86,7 @@ class LocalProvider:
 
     def _start(self, request: MachineRequest, outputs: Path) -> subprocess.Popen[bytes]:
         with (outputs / LOG).open("ab") as log:
-            return subprocess.Popen(
+            process = subprocess.Popen(
                 [str(self._python), "-m", "trainer", *request.command],
                 env=_environment(request.environment),
                 stdin=subprocess.DEVNULL,
@@ -89,19 +95,36 @@ class LocalProvider:
                 start_new_session=True,
                 cwd=str(self._volume),
             )
+        _started.append(process)
+        return process
 
     def _await_boot(self, outputs: Path, process: subprocess.Popen[bytes]) -> None:
-        """Until the process holds its lock a look would not find it; it takes a moment."""
+        """Until this very process holds the lock, or has ended: one that began later would be nobody's machine."""
         deadline = time.monotonic() + _START_SECONDS
         while time.monotonic() < deadline:
-            if (outputs / BOOT).exists():
+            boot = read_boot(outputs)
+            if boot is not None and boot.pid == process.pid:
                 return
             if (code := process.poll()) is not None:
-                if code == 0:
-                    return  # Another process holds the lock: this machine was started before.
-                raise Denied(f"The trainer ended at once with code {code}. {log_tail(outputs)}")
+                _require_held(outputs, code)
+                return
             time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGKILL)
         raise Denied(f"The trainer did not start within {_START_SECONDS:.0f} seconds. {log_tail(outputs)}")
+
+
+def _require_held(outputs: Path, code: int) -> None:
+    """A process that ended at once is no failure where another one was started before it."""
+    if code != 0:
+        raise Denied(f"The trainer ended at once with code {code}. {log_tail(outputs)}")
+    if not is_locked(outputs) and not (outputs / RESULT).exists():
+        raise Transient("The trainer found its lock taken for a moment.")
+
+
+def _reap() -> None:
+    for process in tuple(_started):
+        if process.poll() is not None and process in _started:
+            _started.remove(process)
 
 
 def available_memory() -> int:
@@ -170,10 +193,8 @@ def _end_group(boot: Boot) -> None:
                 break
             time.sleep(0.05)
     # Whoever of the group outlived its leader goes too.
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(boot.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
 
 
 def _environment(extra: Mapping[str, str]) -> dict[str, str]:

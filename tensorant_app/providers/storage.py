@@ -84,7 +84,8 @@ class FolderStore:
 
     def _path(self, key: str) -> Path:
         """Keys are made by us; one that leads out of the root is a bug or an attack."""
-        path = (self._root / key).resolve()
-        if "\\" in key or "\0" in key or not path.is_relative_to(self._root):
+        is_plain = "\\" not in key and "\0" not in key
+        path = (self._root / key).resolve() if is_plain else self._root.parent
+        if not path.is_relative_to(self._root):
             raise Invalid({"key": f"The file key {key!r} is not allowed."})
         return path

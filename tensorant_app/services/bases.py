@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import subprocess
 from collections.abc import Callable, Mapping
@@ -15,7 +16,7 @@ from tensorant_app.settings import get_settings
 from trainer.contract import BadManifest, Base, Manifest, load, verify_folder
 
 MANIFEST = "manifest.json"
-_WEIGHTS = (".safetensors",)
+_WEIGHTS = ".safetensors"
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _ARCHITECTURES = (
     "LlamaForCausalLM",
@@ -72,7 +73,8 @@ def fetch_demo_base(tell: Callable[[str], None]) -> Base:
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
     ) as process:
-        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout is not None
+        assert process.stderr is not None
         last: dict[str, Any] = {}
         for line in process.stdout:
             last = json.loads(line)
@@ -126,12 +128,22 @@ def _read(base: Base, folder: Path, manifest: Manifest) -> BaseFacts:
     mlp = ((hidden, inner), (hidden, inner), (inner, hidden))
     return BaseFacts(
         base,
-        parameters=int(manifest.facts["parameters"] or 0),
+        parameters=_count_parameters(folder),
         context_length=int(config["max_position_embeddings"]),
         architecture=_architecture(config),
         linear_sizes=(layer + mlp) * int(config["num_hidden_layers"]),
         bytes=sum(entry.bytes for entry in manifest.files.values()),
     )
+
+
+def _count_parameters(folder: Path) -> int:
+    """From the headers of the weight files: 8 bytes of length, then JSON with every tensor's shape."""
+    count = 0
+    for path in folder.glob(f"*{_WEIGHTS}"):
+        with path.open("rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        count += sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
+    return count
 
 
 def _config(folder: Path) -> dict[str, Any] | None:

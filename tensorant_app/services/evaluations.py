@@ -14,7 +14,7 @@ from tensorant_app.db import clock
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.evaluations import Evaluation, EvaluationEvent
 from tensorant_app.db.projects import Project
-from tensorant_app.db.promise import promise
+from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, step
@@ -45,7 +45,7 @@ from trainer.contract import ANSWERS, Answer, Base, EvaluateJob, Split, hash_fil
 REACT = "evaluations.react"
 _LIVE = frozenset(EvaluationState) - LIFECYCLE.final
 _MOST_NEW_TOKENS = 256
-_LABEL_TOKENS = 16
+_LABEL_TOKENS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +240,7 @@ def advance(session: Session, row: Evaluation, move: Move, cause: Cause) -> None
 
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
-    for evaluation_id in session.exec(select(Evaluation.id).where(col(Evaluation.state).in_(list(_LIVE)))):
-        promise(session, REACT, evaluation_id)
+    ensure(session, REACT, session.exec(select(Evaluation.id).where(col(Evaluation.state).in_(list(_LIVE)))))
 
 
 def _create(session: Session, version: DatasetVersion, kind: EvaluationKind, cause: Cause) -> Evaluation:
@@ -278,7 +277,8 @@ def _facts(row: Evaluation, machine: MachineView | None, are_answers_verified: b
 
 
 def _take_result(row: Evaluation, machine: MachineView | None) -> None:
-    assert machine is not None and machine.result is not None
+    assert machine is not None
+    assert machine.result is not None
     row.answers_key = answers_key(row.id)
     row.answers_sha256 = machine.result.answers_sha256
     row.scores = dict(machine.result.scores)

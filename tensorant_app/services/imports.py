@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 
 from tensorant_app.db import clock
 from tensorant_app.db.datasets import Dataset, Import, ImportEvent
-from tensorant_app.db.promise import promise
+from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, step
 from tensorant_app.domain.errors import Conflict, Invalid
@@ -144,5 +144,4 @@ def read_errors(session: Session, caller: Caller, import_id: UUID) -> Iterator[d
 
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
-    for import_id in session.exec(select(Import.id).where(col(Import.state) == ImportState.CHECKING)):
-        promise(session, REACT, import_id)
+    ensure(session, REACT, session.exec(select(Import.id).where(col(Import.state) == ImportState.CHECKING)))

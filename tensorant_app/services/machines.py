@@ -13,7 +13,7 @@ from sqlmodel import Session, col, select
 
 from tensorant_app.db import clock
 from tensorant_app.db.machines import Machine, MachineEvent
-from tensorant_app.db.promise import promise
+from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, step
 from tensorant_app.domain.machines import (
@@ -270,8 +270,7 @@ def read_report(volume: FileStore, machine: MachineView) -> tuple[Status | None,
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
     live = col(Machine.state).not_in(list(LIFECYCLE.final))
-    for machine_id in session.exec(select(Machine.id).where(live)):
-        promise(session, TEND, machine_id)
+    ensure(session, TEND, session.exec(select(Machine.id).where(live)))
 
 
 def view(row: Machine) -> MachineView:

@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 from tensorant_app.db import clock
 from tensorant_app.db.organizations import Member, Organization, User
 from tensorant_app.db.session import now_of
-from tensorant_app.domain.errors import Invalid, NotFound
+from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller, Permission, Role
 from tensorant_app.services.audit import write_audit
 
@@ -39,11 +39,29 @@ def add_member(session: Session, caller: Caller, organization_id: UUID, email: s
         user = User(id=clock.new_id(at), created_at=at, email=address, name=address.partition("@")[0])
         session.add(user)
         session.flush()
+    known = select(Member).where(Member.organization_id == organization_id, Member.user_id == user.id)
+    if session.exec(known).first() is not None:
+        raise Conflict(f"{address} is a member of this organization already.")
     member = Member(id=clock.new_id(at), created_at=at, organization_id=organization_id, user_id=user.id, role=role)
     session.add(member)
     session.flush()
     write_audit(session, caller, "members.add", member.id, organization_id=organization_id, role=role.value)
     return member.id
+
+
+def find_organization(session: Session, caller: Caller, name_or_id: str) -> UUID:
+    """The operator's look-up; a name that two organizations share names neither."""
+    caller.require(Permission.OPERATE)
+    found = [o.id for o in session.exec(select(Organization)) if name_or_id in (o.name, str(o.id))]
+    if len(found) != 1:
+        raise NotFound(f"{len(found) or 'No'} organizations are called {name_or_id}. Name one by its id.")
+    return found[0]
+
+
+def has_password(session: Session, caller: Caller, email: str) -> bool:
+    caller.require(Permission.OPERATE)
+    user = session.exec(select(User).where(User.email == email.strip().lower())).one_or_none()
+    return user is not None and user.password_hash is not None
 
 
 def caller_of(session: Session, email: str) -> Caller:

@@ -15,7 +15,7 @@ from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Organization
-from tensorant_app.db.promise import promise
+from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import step
@@ -219,8 +219,7 @@ def time_left(run: Run) -> timedelta:
 
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
-    for run_id in session.exec(select(Run.id).where(col(Run.state).in_(list(_NEEDS_LOOK)))):
-        promise(session, REACT, run_id)
+    ensure(session, REACT, session.exec(select(Run.id).where(col(Run.state).in_(list(_NEEDS_LOOK)))))
 
 
 def _require_usable(name: str, version: DatasetVersion, baseline: Evaluation) -> None:

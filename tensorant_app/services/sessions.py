@@ -183,9 +183,7 @@ def list_sessions(session: Session, caller: Caller, cookies: str = "") -> list[S
         col(SignIn.last_seen_at) > now - SESSION_IDLES_AFTER,
     )
     return [
-        SessionView(
-            s.id, s.created_at, s.last_seen_at, s.expires_at, s.address, s.user_agent, s.token_sha256 == this
-        )
+        SessionView(s.id, s.created_at, s.last_seen_at, s.expires_at, s.address, s.user_agent, s.token_sha256 == this)
         for s in session.exec(alive.order_by(col(SignIn.last_seen_at).desc()))
     ]
 
@@ -210,7 +208,8 @@ def change_password(cookies: str, old: str, new: str, visitor: Visitor) -> None:
 
 def who_am_i(session: Session, caller: Caller) -> Me:
     caller.require(Permission.SEE)
-    assert caller.organization_id is not None and caller.role is not None
+    if caller.organization_id is None or caller.role is None:
+        raise NotFound("The operator is no member of an organization.")
     user = session.exec(select(User).where(User.email == caller.name)).one()
     organization = session.get_one(Organization, caller.organization_id)
     may = frozenset(permission for permission, roles in ALLOWED.items() if caller.role in roles)

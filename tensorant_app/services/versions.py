@@ -15,7 +15,7 @@ from sqlmodel import Session, col, func, select
 from tensorant_app.db import clock
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import, VersionEvent
 from tensorant_app.db.projects import Project
-from tensorant_app.db.promise import promise
+from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, step
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
@@ -232,8 +232,7 @@ def report_of(session: Session, version_id: UUID) -> Report:
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
     at_work = col(DatasetVersion.state).in_([VersionState.CHECKING, VersionState.FREEZING])
-    for version_id in session.exec(select(DatasetVersion.id).where(at_work)):
-        promise(session, REACT, version_id)
+    ensure(session, REACT, session.exec(select(DatasetVersion.id).where(at_work)))
 
 
 def _report(version: DatasetVersion) -> Report | None:

@@ -59,9 +59,7 @@ def add(versions: Path, revision: str, before: str | None, step: str) -> None:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-def empty_database(
-    request: pytest.FixtureRequest, data_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[str]:
+def empty_database(request: pytest.FixtureRequest, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A database without a table."""
     if request.param == "sqlite":
         yield session.get_settings().database_url

@@ -262,7 +262,7 @@ class TestLease:
         clock.at += LEASE
         quick = held(subject, clock)
 
-        with pytest.raises(LeaseLost), slow.write() as session:
+        with pytest.raises(LeaseLost), slow.write() as session:  # noqa: PT012
             promise(session, "other", subject)
             slow.done(session)
         with pytest.raises(LeaseLost):
@@ -275,13 +275,15 @@ class TestLease:
         assert found is not None
         assert (found.due_at, found.tries) == (NOON + HOUR, 0)
 
-    def test_a_lease_lost_during_the_write_takes_everything_back(self, subject: UUID, clock: Clock, database: str) -> None:
+    def test_a_lease_lost_during_the_write_takes_everything_back(
+        self, subject: UUID, clock: Clock, database: str
+    ) -> None:
         if database.startswith("sqlite"):
             pytest.skip("SQLite has one writer: nobody can come in between.")
         ask(subject)
         slow = held(subject, clock)
 
-        with pytest.raises(LeaseLost), slow.write() as session:
+        with pytest.raises(LeaseLost), slow.write() as session:  # noqa: PT012
             promise(session, "other", subject)
             slow.done(session)
             thief = threading.Thread(target=take_lease, args=("look", subject, clock.at + LEASE))
@@ -295,7 +297,7 @@ class TestLease:
         ask(subject)
         lease = held(subject, clock)
 
-        with pytest.raises(LookupError), lease.write() as session:
+        with pytest.raises(LookupError), lease.write() as session:  # noqa: PT012
             lease.done(session)
             raise LookupError
 
@@ -367,6 +369,16 @@ class TestClock:
 
         assert claim_due() == [Claim("look", subject)]
 
+    def test_a_holder_with_a_fast_clock_that_dies_leaves_it_due_whoever_asked_meanwhile(
+        self, subject: UUID, clock: Clock
+    ) -> None:
+        ask(subject)
+        held(subject, clock)
+        clock.advance(hours=-1)
+        ask(subject)
+
+        assert claim_due() == [Claim("look", subject)]
+
     def test_what_was_asked_while_held_by_a_clock_that_was_ahead_is_due(self, subject: UUID, clock: Clock) -> None:
         ask(subject)
         lease = held(subject, clock)
@@ -380,4 +392,3 @@ class TestClock:
 
 def test_backoff_starts_at_a_second_and_stops_at_five_minutes() -> None:
     assert [backoff(tries).total_seconds() for tries in (1, 2, 3, 9, 10, 10_000)] == [1, 2, 4, 256, 300, 300]
-

@@ -92,7 +92,7 @@ class TestUnitOfWork:
 
     def test_reading_cannot_write(self) -> None:
         row = Promise(kind="a", subject_id=uuid4(), due_at=NOON, written_at=NOON)
-        with pytest.raises(DBAPIError), reading() as session:
+        with pytest.raises(DBAPIError), reading() as session:  # noqa: PT012
             session.add(row)
             session.flush()
         assert promised() == set()
@@ -150,7 +150,9 @@ class TestValues:
             (JsonType, {"a": [1, 2.5, None, "ä"], "b": {}}),
         ],
     )
-    def test_a_value_of_ours_comes_back_as_it_went_in(self, column_type: sa.types.TypeEngine[object], value: object) -> None:
+    def test_a_value_of_ours_comes_back_as_it_went_in(
+        self, column_type: sa.types.TypeEngine[object], value: object
+    ) -> None:
         table = sa.Table("thing", sa.MetaData(), sa.Column("value", column_type))
         with sessions.engines().write.begin() as connection:
             table.create(connection)

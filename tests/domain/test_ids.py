@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tensorant_app.domain.ids import RANDOM_BYTES, made_at, make_id
 
 NOON = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
-times = st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1), timezones=st.just(UTC))  # noqa: DTZ001
+times = st.datetimes(datetime(1970, 1, 2), datetime(9000, 1, 1), timezones=st.just(UTC))
 noise = st.binary(min_size=RANDOM_BYTES, max_size=RANDOM_BYTES)
 
 

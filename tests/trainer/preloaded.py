@@ -6,7 +6,7 @@ import os
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import torch  # noqa: E402
-from transformers import LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: E402, F401
+import torch
+from transformers import LlamaForCausalLM, PreTrainedTokenizerFast  # noqa: F401
 
 torch.set_num_threads(1)

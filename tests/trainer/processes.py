@@ -12,7 +12,9 @@ from pathlib import Path
 _SERVER = multiprocessing.get_context("forkserver")
 
 
-def start(arguments: Sequence[str], *, log: Path, verify: bool = False, patch: str = "") -> multiprocessing.process.BaseProcess:
+def start(
+    arguments: Sequence[str], *, log: Path, verify: bool = False, patch: str = ""
+) -> multiprocessing.process.BaseProcess:
     """`verify=False` publishes the adapter without the fresh process that takes seconds to import torch."""
     _SERVER.set_forkserver_preload(["torch", "transformers", "peft", "pyarrow.parquet", "tests.trainer.preloaded"])
     process = _SERVER.Process(target=_main, args=(list(arguments), str(log), verify, patch))

@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import time
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_a_run_learns_and_hands_over_an_adapter_with_its_manifest(volume: Volume
 
     assert (result.outcome, result.adapter, result.step, result.total_steps) == (Outcome.DONE, trained.adapter, 24, 24)
     assert len(losses) == 24
-    assert losses[-1] < losses[0] / 2
+    assert losses[-1] < 0.75 * losses[0]
     assert [line["step"] for line in validations] == [6, 12, 18, 24]
     assert validations[-1]["validation_loss"] < validations[0]["validation_loss"]
     assert verify_folder(volume.root / trained.adapter).facts["revision"] == volume.base.revision
@@ -208,7 +209,9 @@ def test_a_deadline_that_has_passed_ends_the_run_with_a_checkpoint(volume: Volum
 
     result = volume.result(keys)
     assert (process.exitcode, result.outcome) == (0, Outcome.OVERRUN)
-    assert verify_folder(volume.root / keys.outputs / CHECKPOINTS / f"step-{result.step:06d}").facts["step"] == result.step
+    assert (
+        verify_folder(volume.root / keys.outputs / CHECKPOINTS / f"step-{result.step:06d}").facts["step"] == result.step
+    )
 
 
 def test_a_run_that_hangs_past_its_deadline_is_ended_by_its_watchdog(volume: Volume) -> None:
@@ -235,7 +238,12 @@ def test_a_loss_that_is_no_number_fails_before_the_weights_change(volume: Volume
 
 
 def test_rows_that_cannot_be_trained_are_all_named_before_the_model_is_loaded(volume: Volume) -> None:
-    rows = [*animal_rows(3, seed=5), {"messages": [{"role": "user", "content": "hello"}]}, "no JSON", *animal_rows(1, 6)]
+    rows = [
+        *animal_rows(3, seed=5),
+        {"messages": [{"role": "user", "content": "hello"}]},
+        "no JSON",
+        *animal_rows(1, 6),
+    ]
     rows[1]["messages"][1]["content"] = "long " * 500
     key = volume.add_split("broken", rows)
     keys = volume.add_run("broken", train=key)
@@ -272,3 +280,12 @@ def test_a_job_file_that_cannot_be_read_is_told_on_stderr(volume: Volume, missin
     assert code == 2
     assert "The job file could not be read" in volume.log(keys).read_text()
     assert not (volume.root / keys.outputs / RESULT).exists()
+
+
+def test_a_quantised_base_is_trained_and_its_adapter_verified(volume: Volume) -> None:
+    keys = volume.add_run("quantised", options=replace(OPTIONS, method="qlora", epochs=1))
+
+    assert volume.run("train", keys, verify=True) == 0, volume.log(keys).read_text()
+
+    assert volume.result(keys).outcome is Outcome.DONE
+    assert verify_folder(volume.root / keys.adapter).facts["step"] == 6

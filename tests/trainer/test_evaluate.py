@@ -1,0 +1,182 @@
+"""Answers are those of plain greedy generation, and likelihoods those of a plain forward pass, only sooner."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from tests.trainer.conftest import WORDS, Volume, animal_rows
+from trainer.base import load_model, load_tokenizer, stop_tokens
+from trainer.chat import encode_prompt, encode_reply
+from trainer.contract import ANSWERS, STATUS, Answer, AttemptKeys, Outcome, Phase, Status, hash_file, load, load_lines
+from trainer.generate import Limits, Question, answer_all
+from trainer.scores import exact_match, token_f1
+
+
+@pytest.fixture(scope="session")
+def tuned(volume: Volume, trained: AttemptKeys) -> Any:
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(load_model(volume.base), volume.root / trained.adapter).eval()
+
+
+@pytest.fixture(scope="session")
+def evaluated(volume: Volume, trained: AttemptKeys) -> AttemptKeys:
+    keys = volume.add_evaluation("tuned", adapter=trained.adapter, labels=WORDS, max_new_tokens=12, batch_size=5)
+    assert volume.run("evaluate", keys) == 0, volume.log(keys).read_text()
+    return keys
+
+
+def questions_of(volume: Volume, count: int = 9) -> list[Question]:
+    tokenizer = load_tokenizer(volume.base)
+    stops = stop_tokens(volume.base, tokenizer)
+    questions = []
+    for example in animal_rows(count, seed=6):
+        before = example["messages"][:2]
+        choices = [
+            encode_reply(tokenizer, before, {"role": "assistant", "content": w}, stops) for w in (*WORDS, "a horse")
+        ]
+        questions.append(Question(encode_prompt(tokenizer, before), choices))
+    return questions
+
+
+def plainly(model: Any, question: Question, stops: list[int]) -> list[int]:
+    ids = torch.tensor([question.prompt])
+    whole = model.generate(input_ids=ids, do_sample=False, max_new_tokens=10, eos_token_id=stops, pad_token_id=2)
+    return list(whole[0, len(question.prompt) :].tolist())
+
+
+@pytest.mark.parametrize("batch_size", [1, 4, 16])
+def test_answers_equal_those_of_plain_generation_row_by_row(volume: Volume, tuned: Any, batch_size: int) -> None:
+    questions = questions_of(volume)
+    free = [plainly(tuned, question, [2]) for question in questions]
+    # A tiny model hardly ever stops by itself: a letter that some rows come to write is a stop token here.
+    stops = sorted({2, free[0][3]})
+    expected = [plainly(tuned, question, stops) for question in questions]
+
+    replies = answer_all(tuned, questions, Limits(frozenset(stops), 10, batch_size), lambda done: None)
+
+    assert [reply.ids for reply in replies] == [ids[:-1] if ids[-1] in stops else ids for ids in expected]
+    assert [reply.stopped for reply in replies] == [ids[-1] in stops for ids in expected]
+    assert len({len(ids) for ids in expected}) > 1
+
+
+@pytest.mark.parametrize("batch_size", [1, 16])
+def test_likelihoods_equal_those_of_a_plain_forward_pass(volume: Volume, tuned: Any, batch_size: int) -> None:
+    questions = questions_of(volume)
+
+    replies = answer_all(tuned, questions, Limits(frozenset({2}), 3, batch_size), lambda done: None)
+
+    for question, reply in zip(questions, replies, strict=True):
+        for choice, found in zip(question.choices, reply.likelihoods, strict=True):
+            with torch.no_grad():
+                logits = tuned(input_ids=torch.tensor([question.prompt + choice])).logits[0].log_softmax(-1)
+            first = len(question.prompt) - 1
+            wanted = sum(logits[first + i, token].item() for i, token in enumerate(choice))
+            assert found == pytest.approx(wanted, abs=1e-4)
+
+
+def test_one_prompt_alone_and_prompts_without_anything_in_common_are_answered(volume: Volume, tuned: Any) -> None:
+    first, second = questions_of(volume, 2)
+    other = Question([77, *second.prompt], [])
+    limits = Limits(frozenset({2}), 6, 4)
+
+    (alone,) = answer_all(tuned, [first], limits, lambda done: None)
+    together = answer_all(tuned, [first, other], limits, lambda done: None)
+
+    assert together[0].ids == alone.ids
+    assert together[0].likelihoods == pytest.approx(alone.likelihoods, abs=1e-4)
+    assert together[1].likelihoods == []
+    assert answer_all(tuned, [], limits, lambda done: None) == []
+
+
+def test_an_evaluation_writes_an_answer_for_each_row_in_order(volume: Volume, evaluated: AttemptKeys) -> None:
+    result = volume.result(evaluated)
+    path = volume.root / evaluated.outputs / ANSWERS
+    answers = list(load_lines(Answer, path.read_text().splitlines(keepends=True)))
+
+    assert result.outcome is Outcome.DONE
+    assert (result.answers, result.answers_sha256) == (f"{evaluated.outputs}/{ANSWERS}", hash_file(path).sha256)
+    assert [answer.row for answer in answers] == list(range(1, 14))
+    assert [answer.expected for answer in answers] == [e["messages"][2]["content"] for e in animal_rows(13, seed=3)]
+    assert {answer.likely for answer in answers} <= set(WORDS)
+    assert result.scores["exact_match"] == sum(answer.exact for answer in answers) / 13
+    assert result.scores["token_f1"] == pytest.approx(sum(answer.f1 for answer in answers) / 13)
+    assert result.scores["likelihood"] == sum(answer.likely_correct or False for answer in answers) / 13
+
+
+def test_the_status_tells_how_many_rows_are_answered(volume: Volume, evaluated: AttemptKeys) -> None:
+    status = load(Status, (volume.root / evaluated.outputs / STATUS).read_text())
+
+    assert status.phase is Phase.ENDED
+    assert status.attempt == 1
+
+
+def test_training_shows_in_the_likelihood_of_labels(volume: Volume, evaluated: AttemptKeys) -> None:
+    keys = volume.add_evaluation("base", labels=WORDS, max_new_tokens=4)
+
+    assert volume.run("evaluate", keys) == 0
+
+    assert volume.result(evaluated).scores["likelihood"] > volume.result(keys).scores["likelihood"]
+
+
+def test_an_adapter_of_another_base_is_refused(volume: Volume, trained: AttemptKeys) -> None:
+    keys = volume.add_evaluation("wrong-base", adapter=trained.adapter, base=replace(volume.base, revision="0" * 40))
+
+    code = volume.run("evaluate", keys)
+
+    failure = volume.result(keys).failure
+    assert code == 1
+    assert failure is not None
+    assert failure.code == "adapter_invalid"
+    assert "tests/tiny-llama" in failure.message
+
+
+def test_a_prompt_beyond_the_context_length_is_named(volume: Volume) -> None:
+    keys = volume.add_evaluation("long", context_length=70, max_new_tokens=8)
+
+    volume.run("evaluate", keys)
+
+    failure = volume.result(keys).failure
+    assert failure is not None
+    assert failure.code == "row_error"
+    assert "of the test split: its prompt of" in failure.message
+
+
+def test_white_space_makes_no_difference_to_an_exact_match_but_case_does() -> None:
+    assert exact_match(" a  b\n", "a b")
+    assert not exact_match("Animal", "animal")
+
+
+@pytest.mark.parametrize(
+    ("expected", "answer", "f1"),
+    [("the cat sat", "The cat, sat.", 1.0), ("a b", "b c", 0.5), ("a", "b", 0.0), ("", "", 1.0), ("a", "", 0.0)],
+)
+def test_token_f1_counts_words_without_case_and_outer_punctuation(expected: str, answer: str, f1: float) -> None:
+    assert token_f1(expected, answer) == f1
+
+
+def test_a_model_with_sliding_windows_is_answered_and_scored_as_plainly(volume: Volume) -> None:
+    from transformers import MistralConfig, MistralForCausalLM
+
+    torch.manual_seed(5)
+    config = MistralConfig(
+        vocab_size=259, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=2,
+        num_key_value_heads=1, head_dim=16, sliding_window=16, initializer_range=0.2, attn_implementation="sdpa",
+    )  # fmt: skip
+    model = MistralForCausalLM(config).eval()
+    questions = questions_of(volume, 3)
+
+    replies = answer_all(model, questions, Limits(frozenset({2}), 10, 16), lambda done: None)
+
+    for question, reply in zip(questions, replies, strict=True):
+        with torch.no_grad():
+            whole = torch.tensor([question.prompt + question.choices[4]])
+            logits = model(input_ids=whole).logits[0].log_softmax(-1)
+        first = len(question.prompt) - 1
+        wanted = sum(logits[first + i, token].item() for i, token in enumerate(question.choices[4]))
+        assert reply.ids + [2] * reply.stopped == plainly(model, question, [2])
+        assert reply.likelihoods[4] == pytest.approx(wanted, abs=1e-4)
