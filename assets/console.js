@@ -93,7 +93,7 @@
     all("[data-cursor]").forEach((other) => other.removeAttribute("data-cursor"));
     row.setAttribute("data-cursor", "");
     row.scrollIntoView({ block: "nearest" });
-    find(".row-link,button", row)?.focus({ preventScroll: true });
+    (find(".row-link", row) || find("button", row))?.focus({ preventScroll: true });
   };
   const step = (by) => {
     const rows = all("[data-row]").filter((row) => row.offsetParent);
@@ -145,7 +145,7 @@
   };
   const fillPalette = (typed) => {
     const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-    const commands = all(".app>.rail [data-go],[data-command],.page .row-link,#projects-menu a").map((element) => ({
+    const commands = all(".app>.rail [data-go],.page [data-command],.page .row-link,#projects-menu a").map((element) => ({
       element,
       word: element.dataset.command || element.getAttribute("aria-label") || element.textContent.trim(),
       keys: element.dataset.go ? `g ${element.dataset.go}` : element.dataset.key || "",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import reflex as rx
 
 from tensorant_app.components.icons import icon
-from tensorant_app.components.links import bare_link
+from tensorant_app.components.links import bare_link, plain_link
 from tensorant_app.components.values import Flag, Handler, Node, Text, if_
 
 Kind = Literal["solid", "soft", "outline", "ghost", "red", "amber"]
@@ -70,7 +70,7 @@ def button(
 def download_button(label: Node, href: Text, *, kind: Kind = "outline", size: Size = "md") -> rx.Component:
     """Fetches a file from the API; the browser keeps the page."""
     words = " ".join(filter(None, ["b", kind, size if size != "md" else ""]))
-    target = rx.el.a(icon("download"), label, href=href, download=True)
+    target = plain_link(icon("download"), label, href=href, download=True)
     return rx.button(target, as_child=True, class_name=words, **_RADIX[kind])
 
 

@@ -37,7 +37,7 @@ def chart_card(
         rx.el.h2(title, class_name="h3"),
         rx.el.div(*keys, class_name="leg wide-only"),
         rx.el.div(*controls, right, class_name="r num strong"),
-        class_name="ch",
+        class_name="ch" if height > 200 else "ch bare",
     )
     wait = rx.el.div(rx.el.span(waiting, class_name="gray"), style={"height": f"{height}px", "display": "grid", "place_items": "center"})
     under = rx.el.div(

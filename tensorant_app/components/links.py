@@ -21,9 +21,24 @@ def bare_link(*children: Node, href: Text, class_name: str = "", **props: Any) -
     return ReactRouterLink.create(*children, to=href, class_name=class_name, **props)
 
 
+class PlainAnchor(BaseHTML):
+    """An `a` that the browser itself follows; `rx.el.a` hands every address to the router."""
+
+    tag = "a"
+    href: rx.Var[str]
+    download: rx.Var[bool]
+    target: rx.Var[str]
+    rel: rx.Var[str]
+
+
+def plain_link(*children: Node, href: Text, **props: Any) -> rx.Component:
+    """To a file of the API, or to a place on this page."""
+    return PlainAnchor.create(*children, href=href, **props)
+
+
 def out_link(label: Node, href: Text, *, class_name: str = "link") -> rx.Component:
     """To another site, in a new tab."""
-    return rx.el.a(label, href=href, target="_blank", rel="noreferrer", class_name=class_name)
+    return plain_link(label, href=href, target="_blank", rel="noreferrer", class_name=class_name)
 
 
 class NativeForm(BaseHTML):

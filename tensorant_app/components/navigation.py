@@ -81,7 +81,7 @@ def organization_groups(organization: Text) -> tuple[Group, ...]:
 
 
 def rail(groups: Sequence[Group], here: str, switcher: rx.Component | None) -> rx.Component:
-    return rx.el.aside(_inner(groups, here, switcher, "Main"), class_name="rail")
+    return rx.el.div(_inner(groups, here, switcher, "Main"), class_name="rail")
 
 
 def drawer(groups: Sequence[Group], here: str, switcher: rx.Component | None) -> rx.Component:
@@ -103,6 +103,7 @@ def project_switcher(
 
     return rx.fragment(
         rx.el.button(
+            rx.el.span("Project: ", class_name="sr"),
             rx.el.span(
                 rx.el.b(if_text(name, name, "Choose a project"), class_name="trunc"),
                 rx.el.span(base, class_name="meta trunc"),
@@ -111,7 +112,7 @@ def project_switcher(
             icon("chevrons_up_down", class_name="gray"),
             type="button",
             class_name="switch",
-            custom_attrs={"popovertarget": menu, "aria-label": "Project"},
+            custom_attrs={"popovertarget": menu},
         ),
         rx.el.div(
             *each(projects, line),
@@ -126,7 +127,7 @@ def project_switcher(
 
 
 def _inner(groups: Sequence[Group], here: str, switcher: rx.Component | None, label: str) -> rx.Component:
-    brand = bare_link(brand_mark(), "Tensorant", href=routes.HOME, class_name="brand", aria_label="Tensorant, home")
+    brand = bare_link(brand_mark(), "Tensorant", href=routes.HOME, class_name="brand", title="Home")
     return rx.el.nav(
         brand,
         switcher if switcher is not None else rx.fragment(),
@@ -145,7 +146,7 @@ def _place(place: Place, here: str) -> rx.Component:
     attrs = {"data-go": place.key} if place.key else {}
     if place.name == here:
         attrs["aria-current"] = "page"
-    attrs["aria-label"] = place.label
+    attrs["data-command"] = place.label
     count = rx.el.span(place.count, class_name="n") if place.count != "" else rx.fragment()
     return bare_link(icon(place.icon), place.label, count, href=place.href, class_name="nav", title=place.label, custom_attrs=attrs)
 

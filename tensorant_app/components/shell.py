@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import reflex as rx
 
 from tensorant_app.components.icons import brand_mark
+from tensorant_app.components.links import plain_link
 from tensorant_app.components.navigation import Group, drawer, rail
 from tensorant_app.components.shortcuts import palette, shortcut_sheet
 from tensorant_app.components.topbar import Crumb, Viewer, topbar
@@ -34,7 +35,7 @@ def page_frame(
     go_to = tuple((place.key, place.label) for group in groups for place in group.places if place.key)
     attrs = {} if is_alive is None else {"data-hydrated": rx.cond(is_alive, "1", "0")}
     return rx.el.div(
-        rx.el.a("Skip to content", href="#main", class_name="skip"),
+        plain_link("Skip to content", href="#main", class_name="skip"),
         rx.el.div(
             rail(groups, here, switcher),
             rx.el.div(

@@ -14,12 +14,13 @@ from tensorant_app.components.links import bare_link
 from tensorant_app.components.skeletons import skeleton_rows
 from tensorant_app.components.values import Flag, Handler, Node, Number, Text, each, if_, is_empty, pick
 
-OnPhone = Literal["", "lead", "aside", "whole"]
+OnPhone = Literal["", "lead", "aside", "aside first", "whole"]
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column. On a phone a row is a small grid: `lead` left, `aside` right, `whole` across; others are hidden."""
+    """One column. On a phone a row is a small grid: `lead` left, `aside` right (`aside first`
+    on top there), `whole` across; others are hidden."""
 
     label: str
     number: bool = False

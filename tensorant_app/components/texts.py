@@ -49,3 +49,8 @@ def dash_if_empty(text: Text) -> rx.Component:
 def spoken(text: Text) -> rx.Component:
     """Only for who listens."""
     return rx.el.span(text, class_name="sr")
+
+
+def phone_only(text: Text) -> rx.Component:
+    """A word that a desk's column head says already: "val. loss "."""
+    return rx.el.span(text, class_name="phone-i meta")

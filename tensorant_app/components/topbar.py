@@ -11,7 +11,6 @@ from tensorant_app import routes
 from tensorant_app.components.buttons import icon_button
 from tensorant_app.components.icons import icon
 from tensorant_app.components.links import bare_link, native_form
-from tensorant_app.components.texts import avatar
 from tensorant_app.components.values import Number, Text, if_text
 
 
@@ -38,10 +37,10 @@ def topbar(crumbs: Sequence[Crumb], viewer: Viewer | rx.Var[Viewer], running: rx
     search = rx.el.button(
         icon("search"),
         "Search",
-        rx.el.span("⌘K", class_name="kbd"),
+        rx.el.span("⌘K", class_name="kbd", aria_hidden=True),
         type="button",
         class_name="find",
-        custom_attrs={"data-opens": "palette", "aria-keyshortcuts": "Meta+K Control+K", "aria-label": "Search"},
+        custom_attrs={"data-opens": "palette", "aria-keyshortcuts": "Meta+K Control+K"},
     )
     theme = icon_button("Light or dark", "sun_moon", on_click=rx.toggle_color_mode, class_name="hide")
     sheet = icon_button("Keyboard shortcuts", "keyboard", class_name="hide", attributes={"data-opens": "shortcuts"})
@@ -92,10 +91,12 @@ def _path(crumbs: Sequence[Crumb]) -> rx.Component:
 def _user_menu(viewer: Viewer | rx.Var[Viewer]) -> rx.Component:
     """The browser's own popover, so that signing out works even while the page has not come alive."""
     owner = rx.el.button(
-        avatar(viewer.initials, viewer.name),
+        rx.el.span(viewer.initials, class_name="av"),
+        rx.el.span(" ", viewer.name, ", account menu", class_name="sr"),
         type="button",
         class_name="ib",
-        custom_attrs={"popovertarget": "user-menu", "aria-label": f"{viewer.name}, account menu"},
+        title=viewer.name,
+        custom_attrs={"popovertarget": "user-menu"},
     )
     menu = rx.el.div(
         rx.el.div(

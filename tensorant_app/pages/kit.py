@@ -96,7 +96,7 @@ def _controls() -> rx.Component:
 
 
 def _part(title: str, *children: rx.Component) -> rx.Component:
-    return rx.el.div(rx.el.h3(title, class_name="h3"), row(*children, wraps=True), class_name="kit")
+    return rx.el.div(rx.el.h2(title, class_name="h3"), row(*children, wraps=True), class_name="kit")
 
 
 def _buttons() -> rx.Component:
@@ -159,7 +159,7 @@ def _fields() -> rx.Component:
         ),
         columns=4,
     )
-    return rx.el.div(rx.el.h3("Fields", class_name="h3"), fields, class_name="kit")
+    return rx.el.div(rx.el.h2("Fields", class_name="h3"), fields, class_name="kit")
 
 
 def _choices() -> rx.Component:
@@ -176,7 +176,7 @@ def _choices() -> rx.Component:
         Choice("h100", "H100 SXM", "", ("80 GB", "$3.29/h", "No stock, try later"), disabled=True),
     ]
     return rx.el.div(
-        rx.el.h3("Choices", class_name="h3"),
+        rx.el.h2("Choices", class_name="h3"),
         stack(
             row(
                 segmented(counts, "all", None, label="Status"),
@@ -194,10 +194,10 @@ def _choices() -> rx.Component:
 
 def _callouts() -> rx.Component:
     return rx.el.div(
-        rx.el.h3("Callouts", class_name="h3"),
+        rx.el.h2("Callouts", class_name="h3"),
         rx.el.div(
             *[
-                rx.el.div(callout(words, tone=tone), style={"flex": "1", "min_width": "200px"})
+                rx.el.div(callout(words, tone=tone), style={"flex": "1", "min_width": "200px", "display": "grid"})
                 for tone, words in (
                     ("gray", "A trial says nothing about quality."),
                     ("amber", "Memory is tight: 41.8 of 44.7 GiB."),

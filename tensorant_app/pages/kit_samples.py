@@ -27,7 +27,7 @@ from tensorant_app.components.icons import icon
 from tensorant_app.components.logs import LogLine, log_view
 from tensorant_app.components.scorecards import Counts, change_badge, ratio, three_answers, verdict
 from tensorant_app.components.skeletons import skeleton_card
-from tensorant_app.components.sparks import interval, interval_cell, spark, sparkline
+from tensorant_app.components.sparks import interval, interval_cell, signed, spark, sparkline
 from tensorant_app.components.stats import Fact, Share, Stat, big_number, data_list, memory_bar, progress, stats
 from tensorant_app.components.steppers import Phase, stepper
 from tensorant_app.components.tables import (
@@ -43,7 +43,7 @@ from tensorant_app.components.tables import (
     table_row,
 )
 from tensorant_app.components.tabs import Tab, tabs
-from tensorant_app.components.texts import meta, mono, quantity, when
+from tensorant_app.components.texts import meta, mono, phone_only, quantity, when
 
 
 def samples() -> list[rx.Component]:
@@ -75,7 +75,7 @@ _COLUMNS = [
     Column("Method"),
     Column("Validation loss", number=True, phone="aside"),
     Column("Δ base", number=True),
-    Column("Spend", number=True, phone="aside"),
+    Column("Spend", number=True, phone="aside first"),
     Column("Created", number=True, sort="created"),
     Column("Actions", hidden_label=True),
 ]
@@ -112,9 +112,9 @@ def _runs() -> rx.Component:
             ),
             cell("v7"),
             cell("LoRA r16"),
-            cell(sparkline(spark(_LOSS), is_live=state == "training"), " ", loss, number=True, phone="aside"),
+            cell(sparkline(spark(_LOSS), is_live=state == "training"), phone_only("val. loss "), loss, number=True, phone="aside"),
             cell(rx.el.span(delta, class_name="good" if delta != "–" else "gray"), number=True),
-            cell(spend, *([meta(" est.")] if state == "training" else []), number=True, phone="aside"),
+            cell(spend, *([meta(" est.")] if state == "training" else []), number=True, phone="aside first"),
             cell(when(created, "2026-11-30 13:33:04 UTC"), number=True, gray=True),
             cell(icon_button(f"More for {name}", "ellipsis", small=True)),
             is_selected=chosen,
@@ -350,7 +350,7 @@ def _scorecard() -> rx.Component:
         return table_row(
             cell(rx.el.span(name, class_name="nm")),
             cell(role, gray=True),
-            cell(f"{middle:+.1f}", number=True),
+            cell(signed(middle), number=True),
             cell(interval_cell(interval(low, middle, high, axis=axis, width=110))),
         )
 
