@@ -85,9 +85,7 @@ class AppState(rx.State):
             self.error = f"Something went wrong. It has been logged as {failure}."
         return None
 
-    async def _watch(
-        self, look: Work[T], show: Callable[[T], Awaitable[bool] | bool], *, every: float = 1.0
-    ) -> None:
+    async def _watch(self, look: Work[T], show: Callable[[T], Awaitable[bool] | bool], *, every: float = 1.0) -> None:
         """The loop of a live page, awaited by a background event that on_load returns: it ends with the tab.
 
         Each turn asks for the caller anew, then `show` gets what was seen, with the state held: it says whether
@@ -121,4 +119,3 @@ class AppState(rx.State):
         """Path and query of the page that is open."""
         parts = urlsplit(str(self.router.url))
         return f"{parts.path}?{parts.query}" if parts.query else parts.path or "/"
-

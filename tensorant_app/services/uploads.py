@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from io import FileIO
 from pathlib import Path
-from typing import BinaryIO
 from uuid import UUID
 
 from sqlmodel import Session, col, select
@@ -33,6 +33,7 @@ from tensorant_app.settings import get_settings
 LARGEST_PIECE = 8 * 1024 * 1024
 _KEEP_FREE = 512 * 1024 * 1024
 """Bytes that an upload leaves to the rest of the installation."""
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ABANDONED_AFTER = timedelta(days=7)
 
 
@@ -107,11 +108,10 @@ def receive_piece(upload: Upload, offset: int, piece: bytes) -> int:
         if offset != end:
             raise WrongOffset(end)
         try:
-            file.write(piece)
-            file.flush()
+            _write_all(file, piece)
         except OSError as error:
             file.truncate(end)
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in _FULL:
                 raise
             raise Refused("The upload stopped.", ["The console's disk is full. What has arrived is kept."]) from error
     return offset + len(piece)
@@ -160,11 +160,17 @@ def _length(upload_id: UUID) -> int:
 
 
 @contextmanager
-def _file(upload_id: UUID) -> Iterator[BinaryIO]:
-    """The file under a lock, so that two senders of one upload take turns."""
-    with os.fdopen(os.open(_path(upload_id), os.O_RDWR | os.O_CREAT, 0o600), "r+b") as file:
+def _file(upload_id: UUID) -> Iterator[FileIO]:
+    """The file under a lock, so that two senders of one upload take turns; without a buffer that outlives an error."""
+    with FileIO(os.open(_path(upload_id), os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file
+
+
+def _write_all(file: FileIO, piece: bytes) -> None:
+    rest = memoryview(piece)
+    while rest:
+        rest = rest[file.write(rest) :]
 
 
 def _plain_name(file_name: str) -> str:

@@ -1,0 +1,49 @@
+"""Page states without a browser; the private parts of Reflex that this takes are named here and nowhere else."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+import reflex as rx
+from reflex.istate.data import HeaderData
+
+from tensorant_app.state import AppState
+
+
+def make_state(kind: type[AppState], cookies: str = "") -> Any:
+    """A tab of the person whose browser sends these cookies."""
+    root = rx.State(_reflex_internal_init=True)
+    root.rx_router_headers = HeaderData(cookie=cookies)
+    return root.get_substate(kind.get_full_name().split(".")[1:])
+
+
+async def call(state: Any, handler: str, *arguments: Any) -> None:
+    """Run an event handler to its end, whatever it answers."""
+    answer = state.event_handlers[handler].fn(state, *arguments)
+    if inspect.isasyncgen(answer):
+        async for _ in answer:
+            pass
+    else:
+        await answer
+
+
+def all_states(kind: type[AppState] = AppState) -> Iterator[type[AppState]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from all_states(child)
+
+
+def own_handlers(kind: type[AppState]) -> dict[str, Any]:
+    """Those that are written in this class: not the inherited ones, and not Reflex's own `setvar`."""
+    return {name: handler for name, handler in kind.event_handlers.items() if name in vars(kind) and name != "setvar"}
+
+
+def variables(state: Any) -> dict[str, Any]:
+    """Every variable of the state and its parents but the browser's own, by name."""
+    found = {}
+    for kind in type(state).__mro__:
+        if issubclass(kind, AppState):
+            found |= {name: getattr(state, name) for name in kind.base_vars if not name.startswith("rx_router")}
+    return {name: repr(value) for name, value in found.items()}
