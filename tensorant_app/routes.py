@@ -8,6 +8,8 @@ from __future__ import annotations
 HOME = "/"
 SIGN_IN = "/sign-in"
 SET_UP = "/set-up"
+NEW_PASSWORD = "/new-password"
+ACCOUNT = "/account"
 PROJECTS = "/projects"
 NEW_PROJECT = "/projects/new"
 OVERVIEW = "/projects/[project_id]"
@@ -28,6 +30,8 @@ SIGN_IN_POST = "/api/sign-in"
 SIGN_OUT_POST = "/api/sign-out"
 SIGN_OUT_EVERYWHERE_POST = "/api/sign-out-everywhere"
 SET_UP_POST = "/api/set-up"
+PASSWORD_POST = "/api/password"
+NEW_PASSWORD_POST = "/api/new-password"
 UPLOADS = "/api/uploads"
 
 
@@ -81,6 +85,10 @@ def adapter_archive(run_id: object) -> str:
 
 def job_files(run_id: object) -> str:
     return f"/api/runs/{run_id}/job-files.zip"
+
+
+def import_errors(import_id: object) -> str:
+    return f"/api/imports/{import_id}/errors.jsonl"
 
 
 def upload(upload_id: object) -> str:

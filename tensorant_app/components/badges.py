@@ -10,7 +10,7 @@ from typing import Literal
 import reflex as rx
 
 from tensorant_app.components.icons import icon
-from tensorant_app.components.values import Number, Text
+from tensorant_app.components.values import Number, Text, given
 from tensorant_app.domain.deployments import DeploymentState as Deployment
 from tensorant_app.domain.evaluations import EvaluationState as Evaluation
 from tensorant_app.domain.imports import ImportState as Import
@@ -109,7 +109,7 @@ def badge(look: Look, extra: Text = "") -> rx.Component:
     """The badge of one look; `extra` stands behind the word ("61 %")."""
     dot = rx.el.span(class_name="pulse", aria_hidden=True)
     drawing = dot if look.motion == "pulse" else icon(look.icon, size=12, spins=look.motion == "spin")
-    more = [] if isinstance(extra, str) and not extra else [rx.el.span(extra)]
+    more = [rx.el.span(extra)] if given(extra) else []
     return soft_badge(drawing, look.word, *more, color=look.color)
 
 

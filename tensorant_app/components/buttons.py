@@ -8,7 +8,7 @@ import reflex as rx
 
 from tensorant_app.components.icons import icon
 from tensorant_app.components.links import bare_link, plain_link
-from tensorant_app.components.values import Flag, Handler, Node, Text, if_
+from tensorant_app.components.values import Flag, Handler, Node, Text, given, if_
 
 Kind = Literal["solid", "soft", "outline", "ghost", "red", "amber"]
 Size = Literal["sm", "md", "lg"]
@@ -51,7 +51,7 @@ def button(
     if key:
         inner.append(rx.el.span(key.upper(), class_name="kbd wide-only", aria_hidden=True))
     words = " ".join(filter(None, ["b", kind, size if size != "md" else "", "w" if wide else ""]))
-    if href != "":
+    if given(href):
         target = bare_link(*inner, href=href, custom_attrs=attrs)
         return rx.button(target, as_child=True, class_name=words, **_RADIX[kind])
     events = {"on_click": on_click} if on_click is not None else {}
@@ -100,7 +100,10 @@ def icon_button(
 def copy_button(text: Text = "", *, label: str = "Copy", from_selector: str = "", words: bool = False) -> rx.Component:
     """Copies a text, or what an element shows (`from_selector`); a tick answers for a moment."""
     attrs: dict[str, Any] = {"data-copy-from": from_selector} if from_selector else {"data-copy": text}
-    faces = [rx.el.span(icon("copy", size=13), class_name="todo"), rx.el.span(icon("check", size=13), class_name="done")]
+    faces = [
+        rx.el.span(icon("copy", size=13), class_name="todo"),
+        rx.el.span(icon("check", size=13), class_name="done"),
+    ]
     if words:
         return rx.button(*faces, label, class_name="b ghost sm", type="button", custom_attrs=attrs, **_RADIX["ghost"])
     return rx.el.button(
@@ -110,7 +113,9 @@ def copy_button(text: Text = "", *, label: str = "Copy", from_selector: str = ""
 
 def action_with_reason(action: rx.Component, reason: Text) -> rx.Component:
     """A disabled button and, beside it, the sentence that says why."""
-    return rx.el.div(action, if_(reason if isinstance(reason, rx.Var) else bool(reason), _meta(reason)), class_name="row wrap")
+    return rx.el.div(
+        action, if_(reason if isinstance(reason, rx.Var) else bool(reason), _meta(reason)), class_name="row wrap"
+    )
 
 
 def _meta(text: Text) -> rx.Component:

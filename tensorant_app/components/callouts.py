@@ -54,8 +54,6 @@ def error_panel(
         folded = rx.el.details(summary, rx.el.div(details, class_name="meta mono"), class_name="fold")
     return rx.el.div(
         callout(rx.el.div(what, class_name="strong"), story, tone="red"),
-        rx.el.div(
-            *actions, rx.el.span(class_name="grow"), quote, class_name="row wrap", style={"margin_top": "12px"}
-        ),
+        rx.el.div(*actions, rx.el.span(class_name="grow"), quote, class_name="row wrap", style={"margin_top": "12px"}),
         folded,
     )

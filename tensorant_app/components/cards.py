@@ -9,7 +9,7 @@ import reflex as rx
 
 from tensorant_app.components.icons import icon
 from tensorant_app.components.links import bare_link
-from tensorant_app.components.values import Flag, Node, Text, if_, pick
+from tensorant_app.components.values import Flag, Node, Text, given, if_, pick
 
 
 def page_head(title: Node, *, sub: Sequence[Node] = (), actions: Sequence[rx.Component] = ()) -> rx.Component:
@@ -35,7 +35,7 @@ def card(
 ) -> rx.Component:
     """A bordered panel. With a title it gets a head; `padded=False` for tables and lists that touch its edges."""
     parts: list[rx.Component] = []
-    if title != "":
+    if given(title):
         aside = rx.el.div(*right, class_name="r") if right else rx.fragment()
         parts.append(rx.el.div(rx.el.h2(title, class_name="h3 strong"), *beside_title, aside, class_name="ch"))
     elif right or beside_title:
@@ -90,7 +90,7 @@ def list_row(
     badges: Sequence[Node] = (),
 ) -> rx.Component:
     """One line of a card's list: what it is, why it stands here, and one action or some numbers."""
-    name: Node = bare_link(rx.el.b(title), href=href, class_name="row-link") if href != "" else rx.el.b(title)
+    name: Node = bare_link(rx.el.b(title), href=href, class_name="row-link") if given(href) else rx.el.b(title)
     top = rx.el.div(name, *badges, class_name="row wrap") if badges else name
     return rx.el.div(
         *([drawing] if drawing else []),

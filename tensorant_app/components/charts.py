@@ -39,7 +39,10 @@ def chart_card(
         rx.el.div(*controls, right, class_name="r num strong"),
         class_name="ch" if height > 200 else "ch bare",
     )
-    wait = rx.el.div(rx.el.span(waiting, class_name="gray"), style={"height": f"{height}px", "display": "grid", "place_items": "center"})
+    wait = rx.el.div(
+        rx.el.span(waiting, class_name="gray"),
+        style={"height": f"{height}px", "display": "grid", "place_items": "center"},
+    )
     under = rx.el.div(
         rx.el.div(*keys, class_name="leg on-phone-flex") if keys else rx.fragment(),
         rx.el.p(sentence, class_name="meta"),
@@ -50,7 +53,9 @@ def chart_card(
     if table is not None:
         summary = rx.el.summary(icon("table_2", size=13), "As table")
         folded = rx.el.div(
-            rx.el.details(summary, rx.el.div(table, tab_index=0, role="region", aria_label=title), class_name="as-table"),
+            rx.el.details(
+                summary, rx.el.div(table, tab_index=0, role="region", aria_label=title), class_name="as-table"
+            ),
             style={"padding": "0 16px 12px"},
         )
     drawn = rx.el.div(plot(figure, title, height=height), class_name="chart-box")
@@ -112,10 +117,22 @@ def _template(ink: Ink) -> dict[str, Any]:
             "font": {"family": FONT, "size": 11, "color": ink.second_text},
             "paper_bgcolor": "rgba(0,0,0,0)",
             "plot_bgcolor": "rgba(0,0,0,0)",
-            "xaxis": axis | {"showspikes": True, "spikemode": "across", "spikethickness": 1, "spikedash": "2px,3px", "spikecolor": ink.second_text, "spikesnap": "cursor"},
+            "xaxis": axis
+            | {
+                "showspikes": True,
+                "spikemode": "across",
+                "spikethickness": 1,
+                "spikedash": "2px,3px",
+                "spikecolor": ink.second_text,
+                "spikesnap": "cursor",
+            },
             "yaxis": axis,
             "hovermode": "x unified",
-            "hoverlabel": {"bgcolor": ink.tip, "bordercolor": ink.tip_border, "font": {"family": FONT, "size": 12, "color": ink.text}},
+            "hoverlabel": {
+                "bgcolor": ink.tip,
+                "bordercolor": ink.tip_border,
+                "font": {"family": FONT, "size": 12, "color": ink.text},
+            },
             "showlegend": False,
             "margin": {"l": 8, "r": 8, "t": 8, "b": 8, "pad": 4},
         },

@@ -56,7 +56,12 @@ def readiness_badge(to_fix: Number, passed_words: Text) -> rx.Component:
     return bad if to_fix else good
 
 
-_LOOK = {"pass": ("ok", "check"), "warn": ("wa", "triangle_alert"), "refuse": ("no", "circle_x"), "wait": ("wt", "loader_circle")}
+_LOOK = {
+    "pass": ("ok", "check"),
+    "warn": ("wa", "triangle_alert"),
+    "refuse": ("no", "circle_x"),
+    "wait": ("wt", "loader_circle"),
+}
 _SPOKEN = {"pass": "Passed: ", "warn": "Warning: ", "refuse": "Fails: ", "wait": "Being checked: "}
 
 

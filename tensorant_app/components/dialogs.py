@@ -54,7 +54,9 @@ def paid_dialog(
         data_list(*facts, full=True) if facts else rx.fragment(),
         *([extra] if extra is not None else []),
         if_(must_tick, tick) if on_tick is not None else rx.fragment(),
-        confirm=button(confirm_label, kind="solid", size="lg", on_click=on_confirm, busy=busy, disabled=off, attributes=_PAID),
+        confirm=button(
+            confirm_label, kind="solid", size="lg", on_click=on_confirm, busy=busy, disabled=off, attributes=_PAID
+        ),
         cancel_label="Cancel",
         is_open=is_open,
         on_open_change=on_open_change,
@@ -92,7 +94,9 @@ def named_dialog(
     if on_type is not None:
         off = typed != must_type
         asks = rx.el.div(
-            rx.el.label("Type ", rx.el.b(must_type, class_name="strong"), " to go on", html_for="must-type", class_name="lab"),
+            rx.el.label(
+                "Type ", rx.el.b(must_type, class_name="strong"), " to go on", html_for="must-type", class_name="lab"
+            ),
             text_input("must-type", value=typed, on_change=on_type),
             class_name="f",
             style={"margin_top": "14px"},
@@ -102,7 +106,9 @@ def named_dialog(
         lead,
         *([extra] if extra is not None else []),
         asks,
-        confirm=button(confirm_label, kind=kind, size="lg", on_click=on_confirm, busy=busy, disabled=off, attributes=_PAID),
+        confirm=button(
+            confirm_label, kind=kind, size="lg", on_click=on_confirm, busy=busy, disabled=off, attributes=_PAID
+        ),
         cancel_label=cancel_label,
         is_open=is_open,
         on_open_change=on_open_change,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import reflex as rx
 
 from tensorant_app.components.buttons import copy_button
-from tensorant_app.components.values import Node, Text
+from tensorant_app.components.values import Node, Text, given
 
 
 def empty_state(
@@ -15,7 +15,7 @@ def empty_state(
 ) -> rx.Component:
     """`actions`: the solid one first, then at most one outline."""
     buttons = rx.el.div(*actions, class_name="row wrap") if actions else rx.fragment()
-    line = command_line(command) if command != "" else rx.fragment()
+    line = command_line(command) if given(command) else rx.fragment()
     return rx.el.div(rx.el.h2(title, class_name="h2"), rx.el.p(sentence), buttons, line, class_name="empty")
 
 

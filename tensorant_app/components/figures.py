@@ -33,7 +33,9 @@ def loss_figure(
     return figure
 
 
-def metric_figure(points: Points, *, total_steps: int | None = None, reference: float | None = None, marked: bool = False) -> Figure:
+def metric_figure(
+    points: Points, *, total_steps: int | None = None, reference: float | None = None, marked: bool = False
+) -> Figure:
     """One small curve, and a dashed line at `reference`. `marked`: few points, drawn like validation."""
     from plotly.graph_objects import Figure, Scatter
 

@@ -1,25 +1,13 @@
-"""Fields with their range, default and reason; selects, switches, segments and lists to choose from."""
+"""Fields with their range, default and reason."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import reflex as rx
 
 from tensorant_app.components.icons import icon
-from tensorant_app.components.values import Flag, Handler, Node, Text, each, if_, if_text, pick
-
-
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One answer to a question of few answers."""
-
-    value: str
-    label: str
-    count: str = ""
-    disabled: bool = False
+from tensorant_app.components.values import Flag, Handler, Node, Text, given, if_, if_text, pick
 
 
 def field(
@@ -38,12 +26,14 @@ def field(
 
     `hint` is the range ("1 – 100"), an `error` replaces it. `is_default` shows *Default*, or *Reset* when changed.
     """
-    line = rx.el.p(icon("circle_alert", size=13), rx.el.span(error), class_name="hint e", id=f"{name}-hint", role="alert")
+    line = rx.el.p(
+        icon("circle_alert", size=13), rx.el.span(error), class_name="hint e", id=f"{name}-hint", role="alert"
+    )
     calm = rx.el.p(hint, class_name="hint", id=f"{name}-hint")
     return rx.el.div(
         rx.el.div(
             rx.el.label(label, html_for=name),
-            why_tip(name, label, why) if why != "" else rx.fragment(),
+            why_tip(name, label, why) if given(why) else rx.fragment(),
             _default(label, is_default, on_reset),
             class_name="lab",
         ),
@@ -106,7 +96,11 @@ def text_input(
     """
     props: dict[str, Any] = {"value": value, "default_value": default_value, "on_change": on_change, "on_blur": on_blur}
     props |= {"placeholder": placeholder or None, "input_mode": input_mode or None, "required": required or None}
-    attrs = _described(name, error) | ({"data-search": ""} if search else {}) | ({"aria-label": label} if label != "" else {})
+    attrs = (
+        described(name, error)
+        | ({"data-search": ""} if search else {})
+        | ({"aria-label": label} if given(label) else {})
+    )
     inner = rx.el.input(
         id=name,
         name=name,
@@ -120,134 +114,61 @@ def text_input(
     return rx.el.div(
         *([icon(start_icon)] if start_icon else []),
         inner,
-        *([rx.el.span(end, class_name="end")] if end != "" else []),
+        *([rx.el.span(end, class_name="end")] if given(end) else []),
         *([rx.el.kbd("/", class_name="kbd wide-only", aria_hidden=True)] if search else []),
-        class_name=_box(error),
+        class_name=box(error),
     )
 
 
 def search_input(name: str, placeholder: str, *, value: Text | None = None, on_change: Handler = None) -> rx.Component:
     """The list's own search; `/` goes there. Debounce it in the page's state."""
-    return text_input(name, value=value, on_change=on_change, start_icon="search", placeholder=placeholder, label=placeholder, search=True)
+    return text_input(
+        name,
+        value=value,
+        on_change=on_change,
+        start_icon="search",
+        placeholder=placeholder,
+        label=placeholder,
+        search=True,
+    )
 
 
-def text_area(name: str, *, value: Text | None = None, on_change: Handler = None, rows: int = 4, error: Text = "", placeholder: Text = "") -> rx.Component:
+def text_area(
+    name: str,
+    *,
+    value: Text | None = None,
+    on_change: Handler = None,
+    rows: int = 4,
+    error: Text = "",
+    placeholder: Text = "",
+) -> rx.Component:
     props = {"value": value, "on_change": on_change, "placeholder": placeholder or None}
     area = rx.el.textarea(
         id=name,
         name=name,
         rows=str(rows),
-        custom_attrs=_described(name, error),
+        custom_attrs=described(name, error),
         **{key: given for key, given in props.items() if given is not None},
     )
     return rx.el.div(area, class_name="inp area")
 
 
-def select(
-    name: str,
-    options: Sequence[Option] | rx.Var[list[Option]],
-    *,
-    value: Text | None = None,
-    on_change: Handler = None,
-    disabled: Flag = False,
-    error: Text = "",
-    placeholder: Text = "",
-) -> rx.Component:
-    """The browser's own select: right on a phone, and free."""
-    props = {"value": value, "on_change": on_change}
-    first = [rx.el.option(placeholder, value="")] if placeholder != "" else []
-    inner = rx.el.select(
-        *first,
-        *each(options, lambda option: rx.el.option(option.label, value=option.value, disabled=option.disabled)),
-        id=name,
-        name=name,
-        disabled=disabled,
-        custom_attrs=_described(name, error),
-        **{key: given for key, given in props.items() if given is not None},
-    )
-    words = _box(error)
-    return rx.el.div(inner, icon("chevron_down"), class_name=f"{words} sel" if isinstance(words, str) else words + " sel")
-
-
-def switch(name: str, label: Node, *, checked: Flag, on_change: Handler = None, disabled: Flag = False) -> rx.Component:
-    events = {"on_change": on_change} if on_change is not None else {}
-    return rx.el.label(
-        rx.switch(id=name, checked=checked, disabled=disabled, size="1", class_name="sw", **events),
-        rx.el.span(label),
-        class_name="tog",
-    )
-
-
-def segmented(
-    options: Sequence[Option], value: Text, on_change: Handler, *, label: Text, small: bool = False
-) -> rx.Component:
-    """Few answers side by side; one is always chosen. `on_change` gets the value."""
-    return rx.el.div(
-        *[_segment(option, value, on_change) for option in options],
-        role="radiogroup",
-        class_name="seg sm" if small else "seg",
-        custom_attrs={"aria-label": label},
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """One line of a list to choose from: what it is, and up to three right-hand columns."""
-
-    value: str
-    title: str
-    note: str = ""
-    columns: tuple[str, ...] = ()
-    disabled: bool = False
-
-
-def choice_list(
-    name: str, choices: Sequence[Choice] | rx.Var[list[Choice]], value: Text, on_change: Handler, *, label: Text, columns: int = 1
-) -> rx.Component:
-    """Radio rows: GPUs, base models. `columns`: 1, or 3 as in Configure (memory, price, estimate)."""
-    events = {"on_change": on_change} if on_change is not None else {}
-
-    def line(choice: Choice) -> rx.Component:
-        ends = [rx.el.span(choice.columns[n]) for n in range(columns)]
-        return rx.el.label(
-            rx.el.input(
-                type="radio", name=name, value=choice.value, checked=choice.value == value, disabled=choice.disabled, **events
-            ),
-            rx.el.span(rx.el.span(choice.title, class_name="strong"), " ", rx.el.span(choice.note, class_name="meta")),
-            *ends,
-            class_name="o c5" if columns == 3 else "o",
-        )
-
-    return rx.el.div(*each(choices, line), class_name="pick", role="radiogroup", custom_attrs={"aria-label": label})
-
-
 def section(title: Node, *children: Node, note: Text = "") -> rx.Component:
     """A part of a long form under its heading."""
-    return rx.el.section(rx.el.h2(title, rx.el.span(note, class_name="meta"), class_name="h2"), *children, class_name="sec")
+    return rx.el.section(
+        rx.el.h2(title, rx.el.span(note, class_name="meta"), class_name="h2"), *children, class_name="sec"
+    )
 
 
 def field_grid(*fields: rx.Component, columns: int = 3) -> rx.Component:
     return rx.el.div(*fields, class_name=f"fg c{columns}")
 
 
-def _segment(option: Option, value: Text, on_change: Handler) -> rx.Component:
-    is_it = value == option.value
-    events = {"on_click": on_change(option.value)} if on_change is not None else {}
-    return rx.el.button(
-        option.label,
-        *([rx.el.span(option.count, class_name="c")] if option.count != "" else []),
-        type="button",
-        role="radio",
-        disabled=option.disabled,
-        custom_attrs={"aria-checked": pick(is_it, "true", "false")},
-        **events,
-    )
-
-
-def _described(name: str, error: Text) -> dict[str, Any]:
+def described(name: str, error: Text) -> dict[str, Any]:
+    """Ties a control to the line under it."""
     wrong = (error != "") if isinstance(error, rx.Var) else bool(error)
     return {"aria-describedby": f"{name}-hint", "aria-invalid": pick(wrong, "true", "false")}
 
 
-def _box(error: Text) -> Text:
+def box(error: Text) -> Text:
     return pick((error != "") if isinstance(error, rx.Var) else bool(error), "inp err", "inp")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import reflex as rx
 
 from tensorant_app.components.buttons import copy_button
-from tensorant_app.components.forms import switch
+from tensorant_app.components.choices import switch
 from tensorant_app.components.values import Flag, Handler, Node, Text, each, if_, is_empty, pick
 
 

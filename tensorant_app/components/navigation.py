@@ -10,7 +10,7 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.icons import brand_mark, icon
 from tensorant_app.components.links import bare_link
-from tensorant_app.components.values import Flag, Text, each, if_text, pick
+from tensorant_app.components.values import Flag, Text, each, given, if_text, pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +45,12 @@ class ProjectLink:
 def project_groups(project_id: Text, organization: Text, *, runs: Text = "") -> tuple[Group, ...]:
     """The rail inside a project: only places that are built."""
     return (
-        Group((
-            Place("overview", "Overview", "layout_dashboard", routes.overview(project_id), "o"),
-            Place("data", "Data", "database", routes.data(project_id), "d"),
-        )),
+        Group(
+            (
+                Place("overview", "Overview", "layout_dashboard", routes.overview(project_id), "o"),
+                Place("data", "Data", "database", routes.data(project_id), "d"),
+            )
+        ),
         Group((Place("runs", "Runs", "sliders_horizontal", routes.runs(project_id), "r", runs),), "Tune"),
         Group(
             (
@@ -92,12 +94,19 @@ def drawer(groups: Sequence[Group], here: str, switcher: rx.Component | None) ->
 
 
 def project_switcher(
-    name: Text, base: Text, projects: Sequence[ProjectLink] | rx.Var[list[ProjectLink]], current_id: Text, *, menu: str = "projects-menu"
+    name: Text,
+    base: Text,
+    projects: Sequence[ProjectLink] | rx.Var[list[ProjectLink]],
+    current_id: Text,
+    *,
+    menu: str = "projects-menu",
 ) -> rx.Component:
     """The project one is in and, when pressed, the others. Give each place on a page its own `menu` id."""
 
     def line(project: ProjectLink) -> rx.Component:
-        words = rx.el.span(rx.el.span(project.name, class_name="block"), rx.el.span(project.base, class_name="meta block"))
+        words = rx.el.span(
+            rx.el.span(project.name, class_name="block"), rx.el.span(project.base, class_name="meta block")
+        )
         mark = {"aria-current": pick(_same(project.id, current_id), "true", "false")}
         return bare_link(words, href=routes.overview(project.id), class_name="mi", custom_attrs=mark)
 
@@ -138,7 +147,7 @@ def _inner(groups: Sequence[Group], here: str, switcher: rx.Component | None, la
 
 
 def _group(group: Group, here: str) -> list[rx.Component]:
-    heading = [rx.el.div(group.title, class_name="nav-h")] if group.title != "" else []
+    heading = [rx.el.div(group.title, class_name="nav-h")] if given(group.title) else []
     return [*heading, *[_place(place, here) for place in group.places]]
 
 
@@ -147,8 +156,10 @@ def _place(place: Place, here: str) -> rx.Component:
     if place.name == here:
         attrs["aria-current"] = "page"
     attrs["data-command"] = place.label
-    count = rx.el.span(place.count, class_name="n") if place.count != "" else rx.fragment()
-    return bare_link(icon(place.icon), place.label, count, href=place.href, class_name="nav", title=place.label, custom_attrs=attrs)
+    count = rx.el.span(place.count, class_name="n") if given(place.count) else rx.fragment()
+    return bare_link(
+        icon(place.icon), place.label, count, href=place.href, class_name="nav", title=place.label, custom_attrs=attrs
+    )
 
 
 def _same(one: Text, other: Text) -> Flag:

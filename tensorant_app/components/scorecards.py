@@ -53,10 +53,14 @@ def ratio(counts: Counts | rx.Var[Counts], *aside: Node) -> rx.Component:
     ]
     notes = [rx.el.li(note, class_name="meta num") for note in aside]
     gap = [rx.el.li(class_name="grow wide-only", aria_hidden=True)] if notes else []
-    return rx.el.div(rx.el.div(*bars, class_name="ratio", aria_hidden=True), rx.el.ul(*items, *gap, *notes, class_name="counts"))
+    return rx.el.div(
+        rx.el.div(*bars, class_name="ratio", aria_hidden=True), rx.el.ul(*items, *gap, *notes, class_name="counts")
+    )
 
 
-def three_answers(expected: Node, baseline: Node, adapter: Node, *, baseline_right: Flag, adapter_right: Flag) -> rx.Component:
+def three_answers(
+    expected: Node, baseline: Node, adapter: Node, *, baseline_right: Flag, adapter_right: Flag
+) -> rx.Component:
     """Expected, baseline and adapter side by side; wrong and exact in words."""
     return rx.el.div(
         rx.el.div(rx.el.div("Expected", class_name="h"), expected),

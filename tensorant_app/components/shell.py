@@ -1,4 +1,4 @@
-"""The frame of every page: rail, top bar, banner, main; and the plain frame of the door."""
+"""The frame of every page inside: rail, top bar, banner, main, and the dialogs of the keyboard."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 import reflex as rx
 
-from tensorant_app.components.icons import brand_mark
 from tensorant_app.components.links import plain_link
 from tensorant_app.components.navigation import Group, drawer, rail
 from tensorant_app.components.shortcuts import palette, shortcut_sheet
@@ -57,16 +56,4 @@ def page_frame(
         shortcut_sheet(go_to),
         rx.el.div(said, id="heard", class_name="sr", role="status", custom_attrs={"aria-live": "polite"}),
         rx.el.div(id="said", class_name="sr", custom_attrs={"aria-live": "polite"}),
-    )
-
-
-def door_frame(title: Text, *children: Node, under: Node = "") -> rx.Component:
-    """Sign-in and set-up: one card in the middle."""
-    brand = rx.el.div(brand_mark(), "Tensorant", class_name="brand", style={"padding": "0", "margin_bottom": "12px"})
-    card = rx.el.div(
-        rx.el.h1(title, class_name="title", style={"margin_bottom": "16px"}), *children, class_name="cb", style={"padding": "22px"}
-    )
-    foot = rx.el.p(under, class_name="meta", style={"margin_top": "12px"})
-    return rx.el.main(
-        rx.el.div(brand, rx.el.div(card, class_name="card"), foot), id="main", class_name="door"
     )

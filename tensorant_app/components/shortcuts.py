@@ -54,7 +54,10 @@ def shortcut_sheet(go_to: tuple[tuple[str, str], ...]) -> rx.Component:
             ),
             rx.el.div(
                 _group("Go to", tuple((f"g {letter}", place) for letter, place in go_to)),
-                rx.el.div(_group("Everywhere", _EVERYWHERE), rx.el.div(_group("In a list", _LISTS), style={"margin_top": "18px"})),
+                rx.el.div(
+                    _group("Everywhere", _EVERYWHERE),
+                    rx.el.div(_group("In a list", _LISTS), style={"margin_top": "18px"}),
+                ),
                 class_name="keys",
             ),
             rx.el.hr(class_name="rule"),

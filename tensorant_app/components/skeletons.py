@@ -32,5 +32,7 @@ def skeleton_card(lines: int = 4, title: bool = True) -> rx.Component:
 
 def skeleton_page() -> rx.Component:
     """Head and two cards, for a page whose first answer is not here yet."""
-    head = rx.el.div(rx.el.div(line("220px"), style={"padding": "12px 0"}), line("320px"), style={"margin_bottom": "20px"})
+    head = rx.el.div(
+        rx.el.div(line("220px"), style={"padding": "12px 0"}), line("320px"), style={"margin_bottom": "20px"}
+    )
     return rx.el.div(head, rx.el.div(skeleton_card(3), skeleton_card(6), class_name="stack"))

@@ -39,7 +39,9 @@ def spark(values: Sequence[float], *, width: int = WIDTH, height: int = HEIGHT) 
     return Spark(path, f"{xs[-1]:.1f}", f"{ys[-1]:.1f}", f"from {values[0]:.3g} to {values[-1]:.3g}")
 
 
-def sparkline(line: Spark | rx.Var[Spark], *, is_live: Flag = False, width: int = WIDTH, height: int = HEIGHT) -> rx.Component:
+def sparkline(
+    line: Spark | rx.Var[Spark], *, is_live: Flag = False, width: int = WIDTH, height: int = HEIGHT
+) -> rx.Component:
     """Gray, or in the training colour while the run is live."""
     drawing = rx.el.svg(
         rx.el.path(d=line.path),
@@ -75,7 +77,13 @@ class Interval:
 
 
 def interval(
-    low: float, middle: float, high: float, *, margin: float = 0.0, axis: tuple[float, float] | None = None, width: int = 400
+    low: float,
+    middle: float,
+    high: float,
+    *,
+    margin: float = 0.0,
+    axis: tuple[float, float] | None = None,
+    width: int = 400,
 ) -> Interval:
     """In points. Without `axis` it is as wide as the interval and the margin ask for."""
     start, end = axis or (min(low, margin), max(high, margin))

@@ -8,8 +8,8 @@ from typing import Literal
 
 import reflex as rx
 
-from tensorant_app.components.texts import quantity
-from tensorant_app.components.values import Flag, Node, Number, Text, if_
+from tensorant_app.components.texts import unit_after
+from tensorant_app.components.values import Flag, Node, Number, Text, given, if_
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ def stats(*items: Stat, on_phone_only: bool = False) -> rx.Component:
     boxes = [
         rx.el.div(
             rx.el.div(item.label, class_name="k"),
-            rx.el.div(item.value, *_unit(item.unit), class_name="v"),
+            rx.el.div(item.value, *unit_after(item.unit), class_name="v"),
         )
         for item in items
     ]
@@ -49,7 +49,7 @@ def prices(*items: Stat) -> rx.Component:
     boxes = [
         rx.el.div(
             rx.el.div(item.label, class_name="meta"),
-            rx.el.div(item.value, *([rx.el.span(item.unit, class_name="unit")] if item.unit != "" else []), class_name="v"),
+            rx.el.div(item.value, *unit_after(item.unit), class_name="v"),
         )
         for item in items
     ]
@@ -60,8 +60,8 @@ def big_number(label: Text, value: Node, *, unit: Text = "", aside: Node = "", u
     """The one number of a side card: spend, estimate."""
     return rx.el.div(
         rx.el.div(rx.el.span(label, class_name="gray"), aside, class_name="row between"),
-        rx.el.div(value, *_unit(unit), class_name="big"),
-        *([rx.el.div(under, class_name="meta num")] if under != "" else []),
+        rx.el.div(value, *unit_after(unit), class_name="big"),
+        *([rx.el.div(under, class_name="meta num")] if given(under) else []),
     )
 
 
@@ -101,11 +101,6 @@ def memory_bar(label: Text, parts: Sequence[Share]) -> rx.Component:
     )
 
 
-def _unit(unit: Text) -> list[rx.Component]:
-    return [] if isinstance(unit, str) and not unit else [rx.el.span(" ", unit, class_name="unit")]
-
-
 def _fact(fact: Fact) -> rx.Component:
-    value = quantity(fact.value, fact.unit) if isinstance(fact.value, (str, rx.Var)) else rx.fragment(fact.value, *_unit(fact.unit))
-    under = [] if isinstance(fact.under, str) and not fact.under else [rx.el.span(fact.under, class_name="meta")]
-    return if_(fact.shown, rx.fragment(rx.el.dt(fact.label), rx.el.dd(value, *under)))
+    under = [rx.el.span(fact.under, class_name="meta")] if given(fact.under) else []
+    return if_(fact.shown, rx.fragment(rx.el.dt(fact.label), rx.el.dd(fact.value, *unit_after(fact.unit), *under)))

@@ -24,7 +24,9 @@ class Phase:
     """Of the current phase."""
 
 
-def stepper(phases: Sequence[Phase] | rx.Var[list[Phase]], *, summary: str | rx.Var[str] = "", detail: str | rx.Var[str] = "") -> rx.Component:
+def stepper(
+    phases: Sequence[Phase] | rx.Var[list[Phase]], *, summary: str | rx.Var[str] = "", detail: str | rx.Var[str] = ""
+) -> rx.Component:
     """`summary` and `detail` stand under the phone's bar: "Phase 4 of 6, Training", "52 min · $0.75"."""
     boxes = rx.el.ol(*each(phases, _box), class_name="steps", custom_attrs={"aria-label": "Phases"})
     under = rx.el.div(rx.el.span(summary), rx.el.span(detail, class_name="num"), class_name="row between meta")
@@ -59,7 +61,13 @@ def _bar(phase: Phase) -> rx.Component:
 
 
 _DRAWINGS = {"done": "check", "todo": "circle", "stop": "triangle_alert", "fail": "circle_x"}
-_SPOKEN = {"done": ", done", "now": ", in progress", "stop": ", waits for you", "fail": ", failed", "todo": ", not reached"}
+_SPOKEN = {
+    "done": ", done",
+    "now": ", in progress",
+    "stop": ", waits for you",
+    "fail": ", failed",
+    "todo": ", not reached",
+}
 
 
 def _drawing(phase: Phase) -> rx.Component:

@@ -80,7 +80,10 @@ def data_table(
         class_name=words,
         role="table",
     )
-    content = rx.fragment(table if phone else rx.el.div(table, class_name="scroll-x", tab_index=0, role="region", aria_label=caption), *([foot] if foot is not None else []))
+    content = rx.fragment(
+        table if phone else rx.el.div(table, class_name="scroll-x", tab_index=0, role="region", aria_label=caption),
+        *([foot] if foot is not None else []),
+    )
     if empty is not None:
         nothing = is_empty(rows)
         quiet = nothing & ~is_loading if isinstance(nothing, rx.Var) and isinstance(is_loading, rx.Var) else nothing
@@ -109,7 +112,9 @@ def name_cell(name: Text, href: Text, under: Node = "", *, phone: OnPhone = "lea
     return rx.el.td(bare_link(name, href=href, class_name="row-link nm"), second, role="cell", class_name=phone)
 
 
-def cell(*children: Node, number: bool = False, phone: OnPhone = "", gray: bool = False, whole: int = 0) -> rx.Component:
+def cell(
+    *children: Node, number: bool = False, phone: OnPhone = "", gray: bool = False, whole: int = 0
+) -> rx.Component:
     words = " ".join(filter(None, ["num" if number else "", phone, "gray" if gray else ""]))
     span = {"col_span": whole} if whole else {}
     return rx.el.td(*children, role="cell", class_name=words, **span)
@@ -184,7 +189,12 @@ def _head(column: Column, sorting: Sorting | None) -> rx.Component:
         )
         attrs["aria-sort"] = _sorted(is_it, sorting.descending)
     return rx.el.th(
-        inner, scope="col", role="columnheader", class_name="num" if column.number else "", style=style, custom_attrs=attrs
+        inner,
+        scope="col",
+        role="columnheader",
+        class_name="num" if column.number else "",
+        style=style,
+        custom_attrs=attrs,
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import reflex as rx
 
-from tensorant_app.components.values import Handler, Node, Text
+from tensorant_app.components.values import Handler, Node, Text, given
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,4 +31,4 @@ def tabs(items: Sequence[Tab], *, value: Text | None = None, on_change: Handler 
 
 
 def _count(count: Text) -> list[rx.Component]:
-    return [] if isinstance(count, str) and not count else [rx.el.span(count, class_name="c")]
+    return [rx.el.span(count, class_name="c")] if given(count) else []

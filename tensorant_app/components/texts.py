@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reflex as rx
 
-from tensorant_app.components.values import Node, Text, if_text
+from tensorant_app.components.values import Node, Text, given, if_text
 
 
 def meta(*children: Node, block: bool = False) -> rx.Component:
@@ -12,10 +12,17 @@ def meta(*children: Node, block: bool = False) -> rx.Component:
     return rx.el.span(*children, class_name="meta block" if block else "meta")
 
 
-def quantity(value: Text, unit: Text = "") -> rx.Component:
+def quantity(value: Node, unit: Text = "") -> rx.Component:
     """A number in text colour and its unit in gray: "1,428 of 2,340", "$0.86/h"."""
-    more = [] if isinstance(unit, str) and not unit else [rx.el.span(unit, class_name="unit")]
-    return rx.el.span(value, *more, class_name="num")
+    return rx.el.span(value, *unit_after(unit), class_name="num")
+
+
+def unit_after(unit: Text) -> list[rx.Component]:
+    """The unit in gray after a space; one that begins with a slash ("/h") stands close."""
+    if not given(unit):
+        return []
+    is_close = isinstance(unit, str) and unit.startswith(("/", " "))
+    return [rx.el.span(unit if is_close else rx.fragment(" ", unit), class_name="unit")]
 
 
 def mono(text: Text, *, small: bool = False) -> rx.Component:

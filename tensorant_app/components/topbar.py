@@ -11,7 +11,7 @@ from tensorant_app import routes
 from tensorant_app.components.buttons import icon_button
 from tensorant_app.components.icons import icon
 from tensorant_app.components.links import bare_link, native_form
-from tensorant_app.components.values import Number, Text, if_text
+from tensorant_app.components.values import Number, Text, given, if_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +59,12 @@ def topbar(crumbs: Sequence[Crumb], viewer: Viewer | rx.Var[Viewer], running: rx
 def running_cost(words: Text, rate: Text, spent: Text = "", budget: Text = "", *, href: Text = "") -> rx.Component:
     """ "2 GPUs | $1.35/h | $38.62 of $200"; nothing while `words` is empty. `href` leads to what is running."""
     month: rx.Component = rx.fragment()
-    if spent != "":
-        of = rx.el.span(" of ", budget, class_name="unit") if budget != "" else rx.el.span(" this month", class_name="unit")
+    if given(spent):
+        of = (
+            rx.el.span(" of ", budget, class_name="unit")
+            if given(budget)
+            else rx.el.span(" this month", class_name="unit")
+        )
         month = rx.fragment(rx.el.span(class_name="v hide"), rx.el.span(spent, of, class_name="hide"))
     inner = [
         rx.el.span(class_name="pulse", aria_hidden=True),
@@ -69,7 +73,7 @@ def running_cost(words: Text, rate: Text, spent: Text = "", budget: Text = "", *
         rx.el.span(rate, rx.el.span("/h", class_name="unit")),
         month,
     ]
-    pill = bare_link(*inner, href=href, class_name="pill") if href != "" else rx.el.div(*inner, class_name="pill")
+    pill = bare_link(*inner, href=href, class_name="pill") if given(href) else rx.el.div(*inner, class_name="pill")
     return if_text(words, pill)
 
 
@@ -83,7 +87,11 @@ def _path(crumbs: Sequence[Crumb]) -> rx.Component:
     for n, crumb in enumerate(crumbs):
         sep = [rx.el.span("/", class_name="sep", aria_hidden=True)] if n else []
         last = n == len(crumbs) - 1
-        word = rx.el.b(crumb.label, custom_attrs={"aria-current": "page"}) if last else bare_link(crumb.label, href=crumb.href)
+        word = (
+            rx.el.b(crumb.label, custom_attrs={"aria-current": "page"})
+            if last
+            else bare_link(crumb.label, href=crumb.href)
+        )
         steps.append(rx.el.li(*sep, word))
     return rx.el.nav(rx.el.ol(*steps), class_name="crumbs", aria_label="Breadcrumb")
 
@@ -106,10 +114,21 @@ def _user_menu(viewer: Viewer | rx.Var[Viewer]) -> rx.Component:
             class_name="who",
         ),
         rx.el.hr(class_name="rule"),
-        rx.el.button(icon("sun_moon"), "Light or dark", type="button", class_name="mi on-phone-flex", on_click=rx.toggle_color_mode),
         rx.el.button(
-            icon("keyboard"), "Keyboard shortcuts", type="button", class_name="mi", custom_attrs={"data-opens": "shortcuts"}
+            icon("sun_moon"),
+            "Light or dark",
+            type="button",
+            class_name="mi on-phone-flex",
+            on_click=rx.toggle_color_mode,
         ),
+        rx.el.button(
+            icon("keyboard"),
+            "Keyboard shortcuts",
+            type="button",
+            class_name="mi",
+            custom_attrs={"data-opens": "shortcuts"},
+        ),
+        bare_link(icon("user_round"), "Account", href=routes.ACCOUNT, class_name="mi"),
         _out(routes.SIGN_OUT_POST, "log_out", "Sign out"),
         _out(routes.SIGN_OUT_EVERYWHERE_POST, "monitor_x", "Sign out everywhere"),
         id="user-menu",

@@ -25,6 +25,11 @@ def if_(flag: Flag, then: Node, otherwise: Node | None = None) -> rx.Component:
     return _component(then) if flag else other
 
 
+def given(node: Node) -> bool:
+    """Whether anything was handed over at all; a variable counts, whatever it holds."""
+    return not (isinstance(node, str) and node == "")
+
+
 def if_text(text: Text, then: Node, otherwise: Node | None = None) -> rx.Component:
     """`then` where the text is not empty."""
     return if_(text if isinstance(text, rx.Var) else bool(text), then, otherwise)

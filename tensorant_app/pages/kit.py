@@ -5,6 +5,8 @@ Pure: an example project in plain values. The lower half stands in `kit_samples`
 
 from __future__ import annotations
 
+import os
+
 import reflex as rx
 
 from tensorant_app import routes
@@ -13,19 +15,9 @@ from tensorant_app.components.badges import label
 from tensorant_app.components.buttons import action_with_reason, button, copy_button, icon_button
 from tensorant_app.components.callouts import banner, callout, error_panel, refusal
 from tensorant_app.components.cards import card, grid, page_head, row, stack
+from tensorant_app.components.choices import Choice, Option, choice_list, segmented, select, switch
 from tensorant_app.components.empty import empty_state
-from tensorant_app.components.forms import (
-    Choice,
-    Option,
-    choice_list,
-    field,
-    field_grid,
-    search_input,
-    segmented,
-    select,
-    switch,
-    text_input,
-)
+from tensorant_app.components.forms import field, field_grid, search_input, text_input
 from tensorant_app.components.shell import page_frame
 from tensorant_app.components.tables import Column, data_table
 from tensorant_app.components.texts import mono, when
@@ -251,3 +243,7 @@ def _loading() -> rx.Component:
         Column("Spend", number=True, skeleton=("44px",), phone="aside"),
     ]
     return data_table(columns, [], lambda _: rx.fragment(), caption="Loading runs", is_loading=True)
+
+
+if os.environ.get("TENSORANT_KIT") == "1":
+    rx.page(route=routes.KIT, title="Kit · Tensorant")(kit_page)

@@ -1,0 +1,31 @@
+"""A field that takes a file and sends it in pieces; `assets/upload.js` does the sending."""
+
+from __future__ import annotations
+
+import reflex as rx
+
+from tensorant_app.components.values import Flag, Text
+
+
+def upload_field(
+    dataset_id: Text, *, next_href: Text, label: Text = "Choose a file", disabled: Flag = False
+) -> rx.Component:
+    """`next_href` holds `{id}`, the import's, where the browser goes when every byte has arrived."""
+    return rx.el.div(
+        rx.el.label(label, html_for="upload-file"),
+        rx.el.input(
+            id="upload-file",
+            type="file",
+            disabled=disabled,
+            custom_attrs={
+                "accept": ".jsonl,.json,.txt",
+                "data-upload": dataset_id,
+                "data-upload-next": next_href,
+            },
+        ),
+        rx.el.progress(hidden=True, custom_attrs={"aria-label": "Upload"}),
+        rx.el.p(hidden=True, class_name="meta", role="status", custom_attrs={"data-upload-says": ""}),
+        rx.el.button("Cancel", type="button", class_name="upload-cancel", custom_attrs={"data-upload-cancel": ""}),
+        class_name="stack upload",
+        custom_attrs={"data-uploading": ""},
+    )

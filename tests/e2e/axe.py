@@ -1,0 +1,20 @@
+"""What axe-core finds on an open page; `axe.min.js` is axe-core 4.14.1 (MPL-2.0, axe.LICENSE.txt), for tests only."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from playwright.sync_api import Page
+
+_SCRIPT = Path(__file__).with_name("axe.min.js")
+_RUN = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+  .filter((found) => ["serious", "critical"].includes(found.impact))
+  .map((found) => `${found.id}: ${found.nodes.map((node) => node.target.join(" ")).join(", ")}`)"""
+
+
+def serious_findings(page: Page) -> list[str]:
+    """Serious and critical ones, as "rule: where, where"; evaluated in the page, so no policy of its own can stop it."""
+    if not page.evaluate("Boolean(window.axe)"):
+        page.evaluate(_SCRIPT.read_text())
+    found: list[str] = page.evaluate(_RUN)
+    return found
