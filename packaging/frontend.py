@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -15,7 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TARGET = ROOT / "tensorant_app" / "_web"
 SOURCES = (
     "assets",
-    "reflex.lock",
+    "reflex.lock/bun.lock",
     "rxconfig.py",
     "requirements.lock",
     "tensorant_app/components",
@@ -41,14 +42,15 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         build(Path(folder))
     take()
-    stamp.write_text(wanted)
+    settle_lock()
+    stamp.write_text(fingerprint())
     size = sum(path.stat().st_size for path in TARGET.rglob("*") if path.is_file())
     print(f"The pages are in {TARGET.relative_to(ROOT)}, {size / 1e6:.1f} MB.")
 
 
 def fingerprint() -> str:
     """Of the names and bytes of all sources."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(os.environ.get("TENSORANT_KIT", "").encode())
     for source in SOURCES:
         path = ROOT / source
         files = [path] if path.is_file() else sorted(path.rglob("*"))
@@ -63,6 +65,7 @@ def build(data_dir: Path) -> None:
     told = {name: value for name, value in os.environ.items() if not name.startswith(("TENSORANT_", "REFLEX_"))}
     env = {
         **told,
+        "TENSORANT_KIT": os.environ.get("TENSORANT_KIT", ""),
         "PATH": f"{bun_folder()}{os.pathsep}{os.environ['PATH']}",
         "REFLEX_USE_SYSTEM_BUN": "1",
         "REFLEX_TELEMETRY_ENABLED": "false",
@@ -84,6 +87,12 @@ def take() -> None:
     shutil.copy(built / "routes.json", aside / "routes.json")
     shutil.rmtree(TARGET, ignore_errors=True)
     aside.rename(TARGET)
+
+
+def settle_lock() -> None:
+    """Reflex writes the list of packages sometimes on one line and sometimes on many."""
+    path = ROOT / "reflex.lock" / "package.json"
+    path.write_text(json.dumps(json.loads(path.read_text()), indent=2) + "\n")
 
 
 def bun_folder() -> Path:

@@ -16,6 +16,7 @@ from jobs.broker import ping, send, set_up_broker
 from tensorant_app.api import downloads, health, sign_in, uploads
 from tensorant_app.api.guard import Guard
 from tensorant_app.components.connection import connection_banners
+from tensorant_app.components.document import LANGUAGE, STYLESHEETS, head
 from tensorant_app.db.session import set_hint_sender
 from tensorant_app.services.doctor import Line
 from tensorant_app.settings import get_settings
@@ -25,9 +26,9 @@ def make_app() -> rx.App:
     for page in pkgutil.iter_modules(tensorant_app.pages.__path__, "tensorant_app.pages."):
         importlib.import_module(page.name)
     app = rx.App(
-        stylesheets=["/tensorant.css"],
-        head_components=[rx.el.script(src="/theme.js"), rx.el.script(src="/console.js", defer=True)],
-        html_lang="en",
+        stylesheets=list(STYLESHEETS),
+        head_components=[*head(), rx.el.script(src="/upload.js", defer=True)],
+        html_lang=LANGUAGE,
         api_transformer=[make_api(), _guarded],
     )
     app.app_wraps.pop((5, "Overlay"))

@@ -88,13 +88,14 @@ def start_stack(data_dir: Path) -> Stack:
     if not (FRONTEND / "build" / "client" / "index.html").exists():
         pytest.fail("The pages are not built: run `make frontend`.")
     stack = Stack(None, data_dir, free_port(), {})  # type: ignore[arg-type]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "tensorant_app.cli", "up", "--port", str(stack.port)],
-        env=stack.env,
-        stdout=subprocess.PIPE,
-        stderr=(data_dir.parent / "stack.log").open("w"),
-        text=True,
-    )
+    with (data_dir.parent / "stack.log").open("w") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "tensorant_app.cli", "up", "--port", str(stack.port)],
+            env=stack.env,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+        )
     stack = Stack(process, data_dir, stack.port, {})
     stack.wait_until_open()
     return stack

@@ -73,8 +73,7 @@ class TestTheSocket:
             try:
                 return bool(socket.hear())
             except Turned as turned:
-                assert turned.args == (403,)
-                return False
+                return turned.args != (403,)
 
     def test_speaks_with_our_own_pages(self, stack: Stack) -> None:
         assert self.hears(stack, Origin=stack.url, Cookie=stack.cookies("viewer"))
@@ -108,7 +107,7 @@ class TestAnEndedSession:
 
 class TestAKill:
     def test_of_the_web_process_is_mended_and_one_is_still_signed_in(self, page: Page, stack: Stack) -> None:
-        sign_in(page, stack)
+        sign_in(page, stack, "stranger")
         page.goto("/account")
         expect(page.get_by_text("This browser")).to_be_visible()
         before = stack.child("tensorant_app.web")
@@ -117,7 +116,7 @@ class TestAKill:
         stack.wait_until_open()
 
         assert stack.child("tensorant_app.web").pid != before.pid
-        page.wait_for_function("!document.documentElement.dataset.connection")
+        expect(page.locator("html:not([data-connection])")).to_be_attached()
         page.wait_for_timeout(1500)
         page.get_by_role("button", name="End").first.click()
         expect(page.get_by_role("main")).to_have_attribute("data-hydrated", "1")
@@ -186,19 +185,23 @@ class TestTheCommand:
         expect(page.get_by_role("alert")).to_contain_text("has been used")
 
 
-def test_a_page_costs_little_over_the_wire(page: Page, stack: Stack) -> None:
-    session = page.context.new_cdp_session(page)
+def test_the_first_page_costs_little_over_the_wire(page: Page, context: BrowserContext, stack: Stack) -> None:
+    let_in(context, stack)
+    session = context.new_cdp_session(page)
     session.send("Network.enable")
-    arrived: list[int] = []
-    session.on("Network.loadingFinished", lambda event: arrived.append(int(event["encodedDataLength"])))
-    sign_in(page, stack)
-    arrived.clear()
+    kinds: dict[str, str] = {}
+    arrived: dict[str, int] = {}
+    session.on("Network.responseReceived", lambda event: kinds.update({event["requestId"]: event["type"]}))
+    session.on(
+        "Network.loadingFinished",
+        lambda event: arrived.update({event["requestId"]: int(event["encodedDataLength"])}),
+    )
 
-    session.send("Network.clearBrowserCache")
     page.goto("/account")
     expect(page.get_by_text("This browser")).to_be_visible()
 
-    assert sum(arrived) <= 400_000
+    code = sum(size for request, size in arrived.items() if kinds.get(request) in ("Script", "Stylesheet"))
+    assert 0 < code <= 400_000
 
 
 def test_logs_hold_no_cookie(stack: Stack) -> None:
