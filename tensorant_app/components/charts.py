@@ -1,6 +1,6 @@
 """Loss and metric charts: Plotly's small build, loaded when a chart is on the page; a sentence and a table beside each.
 
-A figure is data without colours. They come from the theme by the order of the traces: training, smoothed, validation.
+A figure (`components.figures`) is data without colours. They come from the theme by the order of the traces: training, smoothed, validation.
 """
 
 from __future__ import annotations
@@ -63,12 +63,13 @@ def chart_card(
 
 
 def plot(figure: Any, label: Text, *, height: int = 260) -> rx.Component:
-    """The drawing alone; `figure` is a Plotly figure or a variable of one."""
+    """The drawing alone; `figure` is one of `components.figures`, or a variable of it."""
+    from plotly.graph_objects import Figure
     from plotly.graph_objs.layout import Template
 
     template = rx.color_mode_cond(light=_template(INK["light"]), dark=_template(INK["dark"]))
     chart = rx.plotly.basic(
-        data=figure,
+        data=figure.to(Figure) if isinstance(figure, rx.Var) else Figure(figure),
         template=template.to(Template) if isinstance(template, rx.Var) else template,
         config=CONFIG,
         use_resize_handler=True,

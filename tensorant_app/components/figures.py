@@ -1,14 +1,17 @@
-"""Figures as Plotly reads them, from points that the server has thinned out already."""
+"""Figures as Plotly reads them, in plain JSON: data without colours, from points that the server has thinned out.
+
+No Plotly in Python: a state keeps the dictionary (`figure: dict[str, Any]`), and the page's chart draws it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from plotly.graph_objects import Figure
+from typing import Any
 
 Points = Sequence[tuple[float, float]]
+Figure = dict[str, Any]
+
+EMPTY: Figure = {"data": [], "layout": {}}
 
 
 def loss_figure(
@@ -21,44 +24,41 @@ def loss_figure(
     x_title: str = "Step",
 ) -> Figure:
     """Training thin, smoothed, validation with markers; the axis as long as the run will be."""
-    from plotly.graph_objects import Figure, Scatter
-
-    named = [("Training", training), ("Smoothed", smoothed), ("Validation", validation)]
-    traces = [
-        Scatter(name=name, x=[x for x, _ in points], y=[y for _, y in points], hovertemplate="%{y:.4g}")
-        for name, points in named
-    ]
-    figure = Figure(traces)
-    figure.update_layout(template=None, uirevision="keep", **_axes(total_steps, log, x_title))
-    return figure
+    named = (("Training", training), ("Smoothed", smoothed), ("Validation", validation))
+    return _figure([_line(points, name) for name, points in named], _x(total_steps, x_title), _y(log))
 
 
 def metric_figure(
     points: Points, *, total_steps: int | None = None, reference: float | None = None, marked: bool = False
 ) -> Figure:
     """One small curve, and a dashed line at `reference`. `marked`: few points, drawn like validation."""
-    from plotly.graph_objects import Figure, Scatter
-
-    empty = Scatter(x=[], y=[], hoverinfo="skip")
-    curve = Scatter(x=[x for x, _ in points], y=[y for _, y in points], hovertemplate="%{y:.4g}", name="")
-    traces = [empty, empty, curve] if marked else [empty, curve, empty]
+    empty, curve = _line((), ""), _line(points, "")
+    lines = [empty, empty, curve] if marked else [empty, curve, empty]
     if reference is not None and points:
         end = total_steps or points[-1][0]
-        traces.append(Scatter(x=[0, end], y=[reference, reference], hoverinfo="skip"))
-    figure = Figure(traces)
-    figure.update_layout(template=None, uirevision="keep", **_axes(total_steps, log=False, x_title=""))
-    figure.update_yaxes(nticks=4)
-    figure.update_xaxes(showgrid=False, showticklabels=False, showspikes=False)
-    return figure
+        lines.append(_line(((0, reference), (end, reference)), "", is_read=False))
+    x = _x(total_steps, "") | {"showgrid": False, "showticklabels": False, "showspikes": False}
+    return _figure(lines, x, {"nticks": 4})
 
 
-def _axes(total_steps: int | None, log: bool, x_title: str) -> dict[str, Any]:
-    x: dict[str, Any] = {"tickformat": ",d", "nticks": 6, "hoverformat": ",d"}
+def _line(points: Points, name: str, *, is_read: bool = True) -> dict[str, Any]:
+    xs, ys = [x for x, _ in points], [y for _, y in points]
+    hover = {"hovertemplate": "%{y:.4g}"} if is_read else {"hoverinfo": "skip"}
+    return {"type": "scatter", "name": name, "x": xs, "y": ys, **hover}
+
+
+def _figure(lines: list[dict[str, Any]], x: dict[str, Any], y: dict[str, Any]) -> Figure:
+    return {"data": lines, "layout": {"uirevision": "keep", "xaxis": x, "yaxis": y}}
+
+
+def _x(total_steps: int | None, title: str) -> dict[str, Any]:
+    axis: dict[str, Any] = {"tickformat": ",d", "nticks": 6, "hoverformat": ",d"}
     if total_steps:
-        x |= {"range": [0, total_steps]}
-    if x_title:
-        x["unifiedhovertitle"] = {"text": f"{x_title} %{{x}}"}
-    y: dict[str, Any] = {"nticks": 6}
-    if log:
-        y |= {"type": "log", "dtick": "D2", "tickformat": ".2~f"}
-    return {"xaxis": x, "yaxis": y}
+        axis["range"] = [0, total_steps]
+    if title:
+        axis["unifiedhovertitle"] = {"text": f"{title} %{{x}}"}
+    return axis
+
+
+def _y(log: bool) -> dict[str, Any]:
+    return {"nticks": 6, "type": "log", "dtick": "D2", "tickformat": ".2~f"} if log else {"nticks": 6}

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 import reflex as rx
-from plotly.graph_objects import Figure
 
 from tensorant_app.components import (
     badges,
@@ -74,7 +73,7 @@ class Shown(rx.State):
     options: list[choices.Option] = [choices.Option("7", "tickets v7")]
     gpus: list[choices.Choice] = [choices.Choice("l40s", "L40S", "Recommended", ("48 GB", "$0.86/h", "$1.46"))]
     points: list[list[str]] = [["10", "1.1"]]
-    figure: Figure = FIGURE
+    figure: dict[str, Any] = FIGURE
 
     @rx.event
     def press(self) -> None:

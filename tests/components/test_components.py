@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -115,3 +117,13 @@ def test_fonts_are_shipped_with_their_licences() -> None:
 
     assert {"inter-latin-wght-normal.woff2", "LICENSE-inter.txt"} <= names
     assert {"jetbrains-mono-latin-wght-normal.woff2", "LICENSE-jetbrains-mono.txt"} <= names
+
+
+def test_a_figure_needs_no_plotly_until_a_page_is_built() -> None:
+    code = (
+        "import sys, tensorant_app.components.charts, tensorant_app.components.figures; print('plotly' in sys.modules)"
+    )
+
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert said.stdout.strip() == "False"
