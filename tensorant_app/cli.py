@@ -66,7 +66,7 @@ def demo() -> None:
     """Fine-tune a real model on this computer, from import to gate; ends with 0 only if the gate passed."""
     set_up_logging("demo")
     with Supervisor.running():
-        outcome = demo_walk.walk(print_line)
+        outcome = demo_walk.run_demo(print_line)
     _print_outcome(outcome)
     raise SystemExit(0 if outcome.passed else 1)
 

@@ -55,6 +55,8 @@ class Settings(BaseSettings):
     """`new,old`: keys that seal secrets. Unset: the key file in `data_dir`."""
     installation: str | None = None
     """Names this installation to the providers. Unset: made at first start, kept in `data_dir`."""
+    worker: str | None = None
+    """Names this process on the leases it takes; the supervisor sets it, so that it can give up a dead worker's."""
     log_format: Literal["plain", "json"] = "plain"
     """How a log line looks."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

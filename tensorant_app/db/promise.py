@@ -20,6 +20,7 @@ from sqlmodel import Field, Session, SQLModel, UTCDateTime, col
 # Sets the naming convention before the first table is made.
 from tensorant_app.db import clock, types  # noqa: F401
 from tensorant_app.db.session import before_commit, now_of, promises_of, reading, unit_of_work
+from tensorant_app.settings import get_settings
 
 LEASE = timedelta(seconds=75)
 """Longer than the time limit of the fast queue; a slow job renews."""
@@ -49,6 +50,8 @@ class Promise(SQLModel, table=True):
     """Sent to a worker: don't send again before this."""
     lease_token: UUID | None = None
     lease_until: datetime | None = None
+    lease_holder: str | None = None
+    """The worker that took it: `Settings.worker`."""
     again_at: datetime | None = None
     """The earliest time asked for while the lease was held."""
     tries: int = 0
@@ -174,6 +177,7 @@ def take_lease(kind: str, subject_id: UUID, now: datetime) -> "Lease | None":
     values = {
         "lease_token": token,
         "lease_until": now + LEASE,
+        "lease_holder": get_settings().worker,
         "due_at": now,
         "written_at": now,
         "hidden_until": None,
@@ -189,6 +193,18 @@ def take_lease(kind: str, subject_id: UUID, now: datetime) -> "Lease | None":
     with unit_of_work(now) as session:
         tries = session.execute(take).scalar_one_or_none()
     return None if tries is None else Lease(kind, subject_id, token, tries)
+
+
+def free_held_by(worker: str) -> None:
+    """Give up every lease of a worker that is known to be dead, so that nobody waits for them to run out."""
+    held = (
+        sa.update(Promise)
+        .where(col(Promise.lease_holder) == worker)
+        .values(lease_token=None, lease_until=None, lease_holder=None, hidden_until=None)
+        .execution_options(synchronize_session=False)
+    )
+    with unit_of_work() as session:
+        session.execute(held)
 
 
 @dataclass(slots=True)
@@ -281,6 +297,7 @@ class Lease:
             hidden_until=None,
             lease_token=None,
             lease_until=None,
+            lease_holder=None,
             again_at=None,
             **values,
         )
