@@ -6,6 +6,7 @@ decides, because the actor may have read its rows before they changed.
 """
 
 import logging
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Field, Session, SQLModel, UTCDateTime, col
 
 # Sets the naming convention before the first table is made.
@@ -23,7 +25,8 @@ from tensorant_app.db.session import before_commit, now_of, promises_of, reading
 from tensorant_app.settings import get_settings
 
 LEASE = timedelta(seconds=75)
-"""Longer than the time limit of the fast queue; a slow job renews."""
+"""Longer than the time limit of the fast queue; a slow job is `kept`."""
+KEEP_EVERY = LEASE / 3
 HIDE = timedelta(seconds=60)
 """How long a promise that was sent waits before it is taken for lost and sent again."""
 CLOCK_SLACK = timedelta(seconds=60)
@@ -233,6 +236,18 @@ class Lease:
             self._hold(session)
 
     @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renewed by a thread of its own inside the block, however long one step of the work takes."""
+        stopping = threading.Event()
+        keeper = threading.Thread(target=self._keep, args=(stopping,), name="keeper", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            keeper.join()
+
+    @contextmanager
     def write(self, now: datetime | None = None) -> Iterator[Session]:
         """A unit of work that is rolled back with `LeaseLost` where the lease is not ours."""
         self._next_at, self._is_closing = None, False
@@ -272,6 +287,15 @@ class Lease:
             return
         elif not self._free(session, self._next_at, tries=0, reason=None):
             raise self._lost()
+
+    def _keep(self, stopping: threading.Event) -> None:
+        while not stopping.wait(KEEP_EVERY.total_seconds()):
+            try:
+                self.renew()
+            except LeaseLost:
+                return  # The next write says so where it matters.
+            except SQLAlchemyError:
+                _log.warning("The lease on %s %s could not be renewed.", self.kind, self.subject_id, exc_info=True)
 
     def _require_write(self, session: Session) -> None:
         if session.info.get("lease") is not self:
