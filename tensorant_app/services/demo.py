@@ -162,7 +162,12 @@ def _freeze(caller: Caller, import_id: UUID, recipe: Recipe, tell: Tell) -> UUID
     tell(f"  {counts}; {tokens:,} tokens, {trained:,} of them trained on; {len(view.report.labels)} labels")
     with unit_of_work() as session:
         versions.freeze_version(session, caller, version_id)
-    frozen = _wait(lambda s: versions.show_version(s, caller, version_id), lambda v: v.state is VersionState.FROZEN)
+    frozen = _wait(
+        lambda s: versions.show_version(s, caller, version_id),
+        lambda v: v.state is VersionState.FROZEN or v.problem is not None,
+    )
+    if frozen.problem:
+        raise Refused("The demo's data could not be frozen.", [frozen.problem])
     tell(f"  frozen as {(frozen.content_sha256 or '')[:12]}")
     return version_id
 

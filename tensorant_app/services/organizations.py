@@ -9,7 +9,7 @@ from sqlmodel import Session, col, select
 from tensorant_app.db import clock
 from tensorant_app.db.organizations import Member, Organization, User
 from tensorant_app.db.session import now_of
-from tensorant_app.domain.errors import Invalid, NotFound
+from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller, Permission, Role
 from tensorant_app.services.audit import write_audit
 
@@ -33,12 +33,17 @@ def add_member(session: Session, caller: Caller, organization_id: UUID, email: s
     address = email.strip().lower()
     if "@" not in address:
         raise Invalid({"email": f"{email!r} is not an e-mail address."})
+    if session.get(Organization, organization_id) is None:
+        raise NotFound(f"There is no organization {organization_id} here.")
     at = now_of(session)
     user = session.exec(select(User).where(User.email == address)).one_or_none()
     if user is None:
         user = User(id=clock.new_id(at), created_at=at, email=address, name=address.partition("@")[0])
         session.add(user)
         session.flush()
+    known = select(Member).where(Member.organization_id == organization_id, Member.user_id == user.id)
+    if session.exec(known).one_or_none() is not None:
+        raise Conflict(f"{address} is a member of this organization already.")
     member = Member(id=clock.new_id(at), created_at=at, organization_id=organization_id, user_id=user.id, role=role)
     session.add(member)
     session.flush()
