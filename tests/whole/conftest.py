@@ -9,14 +9,8 @@ import pytest
 
 from tensorant_app.db import migrate
 from tensorant_app.settings import get_settings
-from tests.tiny_base import make_tiny_base
 from tests.whole.installation import Installation
 from trainer.contract import Base
-
-
-@pytest.fixture(scope="session")
-def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Base:
-    return make_tiny_base(tmp_path_factory.mktemp("bases") / "tiny")
 
 
 @pytest.fixture
