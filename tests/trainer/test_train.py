@@ -147,7 +147,9 @@ def test_a_paused_run_is_resumed_by_the_next_attempt_in_the_middle_of_an_epoch(
     assert (process.exitcode, paused.outcome) == (0, Outcome.PAUSED)
     assert 8 <= paused.step < 24
     assert volume.result(second).outcome is Outcome.DONE
-    assert volume.lines(second, METRICS)[0]["step"] == paused.step + 1
+    # A pause at the end of an epoch leaves its validation to the next attempt.
+    steps = [line["step"] for line in volume.lines(second, METRICS) if "loss" in line]
+    assert steps == list(range(paused.step + 1, 25))
     assert weights_and_history(volume, second) == weights_and_history(volume, trained)
 
 
