@@ -6,6 +6,7 @@ import importlib
 import logging
 import pkgutil
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Literal
@@ -74,7 +75,8 @@ def perform(kind: str, subject_id: str) -> None:
     if lease is None:
         return
     try:
-        job.work(lease)
+        with lease.kept() if job.queue == "slow" else nullcontext():
+            job.work(lease)
         if lease.is_open:
             raise RuntimeError("The job ended without saying when to look again.")
     except LeaseLost as lost:

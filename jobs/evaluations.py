@@ -13,7 +13,7 @@ from tensorant_app.domain.evaluations import KEEPS_MACHINE, EvaluationReason, Ev
 from tensorant_app.domain.steps import Move
 from tensorant_app.services import evaluations, machines, training
 from tensorant_app.services.bases import find_base
-from tensorant_app.services.connections import provider_for, provider_name, volume_for
+from tensorant_app.services.connections import provider_for, provider_name, tell_disk_trouble, volume_for
 from tensorant_app.services.evaluations import EvaluationTask
 from trainer.contract import Split
 
@@ -46,15 +46,24 @@ def _start(lease: Lease, task: EvaluationTask) -> None:
     try:
         base = find_base(task.base_repo_id, task.base_revision)
     except TensorantError as error:
-        with lease.write() as session:
-            evaluations.note_refused(session, task.id, Move("fail", EvaluationReason.DENIED, error.message))
-            lease.done(session)
+        _fail(lease, error.message)
         return
     order = evaluations.order_machine(task, name, provider.offers()[0].gpu_type, clock.now())
-    training.stage_version(volume, task.version_key, (Split.TEST,))
-    machines.stage(volume, order, evaluations.job_of(task, order, base))
+    try:
+        training.stage_version(volume, task.version_key, (Split.TEST,))
+        machines.stage(volume, order, evaluations.job_of(task, order, base))
+    except OSError as error:
+        _fail(lease, tell_disk_trouble(error))
+        return
     with lease.write() as session:
         evaluations.note_asked(session, task, order)
+        lease.done(session)
+
+
+def _fail(lease: Lease, sentence: str) -> None:
+    """It cannot start, and no machine is asked for."""
+    with lease.write() as session:
+        evaluations.note_refused(session, lease.subject_id, Move("fail", EvaluationReason.DENIED, sentence))
         lease.done(session)
 
 

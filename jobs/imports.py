@@ -10,7 +10,7 @@ from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import Conflict, Refused
 from tensorant_app.services import imports
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import store, tell_disk_trouble
 from tensorant_app.services.work import run_work
 from tensorant_app.settings import get_settings
 
@@ -18,31 +18,37 @@ from tensorant_app.settings import get_settings
 @actor(imports.REACT, queue="slow")
 def react(lease: Lease) -> None:
     """Read the file, put its rows and errors into the store, then say what was found."""
-    import_id = lease.subject_id
     with reading() as session:
-        is_wanted = imports.is_checking(session, import_id)
-    if is_wanted:
-        with tempfile.TemporaryDirectory(dir=get_settings().store_dir, prefix=".work-") as name:
-            folder = Path(name)
-            result = _read(lease, folder)
-            if result["refused"] is None:
-                store().put(imports.rows_key(import_id), folder / "rows.parquet")
-                store().put(imports.errors_key(import_id), folder / "errors.jsonl")
-            with lease.write() as session:
-                imports.finish_import(session, import_id, result)
-                lease.done(session)
-        return
+        is_wanted = imports.is_checking(session, lease.subject_id)
+    result = _read(lease) if is_wanted else None
     with lease.write() as session:
+        if result is not None:
+            imports.finish_import(session, lease.subject_id, result)
         lease.done(session)
 
 
-def _read(lease: Lease, folder: Path) -> dict[str, object]:
-    """The reading process's result; a process that stopped half-way refuses the file with its reason."""
-    job = {"source": str(store().fetch(imports.source_key(lease.subject_id)))}
+def _read(lease: Lease) -> dict[str, object] | None:
+    """What the reading process found, its files stored; None where nobody wants it any more."""
     try:
-        return run_work("tensorant_app.services.import_work", job, folder, lambda: _beat(lease))
+        with tempfile.TemporaryDirectory(dir=get_settings().store_dir, prefix=".work-") as name:
+            folder = Path(name)
+            job = {"source": str(store().fetch(imports.source_key(lease.subject_id)))}
+            result = run_work("tensorant_app.services.import_work", job, folder, lambda: _beat(lease))
+            if result["accepted"] or result["rejected"]:
+                store().put(imports.errors_key(lease.subject_id), folder / "errors.jsonl")
+            if result["refused"] is None:
+                store().put(imports.rows_key(lease.subject_id), folder / "rows.parquet")
+            return result
+    except Conflict:
+        return None
     except Refused as error:
-        return {"rows": 0, "accepted": 0, "rejected": 0, "refused": str(error)}
+        return _refused(str(error))
+    except OSError as error:
+        return _refused(tell_disk_trouble(error))
+
+
+def _refused(sentence: str) -> dict[str, object]:
+    return {"rows": 0, "accepted": 0, "rejected": 0, "refused": sentence}
 
 
 def _beat(lease: Lease) -> None:

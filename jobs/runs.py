@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime, timedelta
 
 from jobs.broker import actor
@@ -11,10 +12,11 @@ from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading
 from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
+from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
 from tensorant_app.services import readiness, runs, training
 from tensorant_app.services.bases import find_base
-from tensorant_app.services.connections import provider_for, provider_name, volume_for
+from tensorant_app.services.connections import provider_for, provider_name, tell_disk_trouble, volume_for
 from tensorant_app.services.training import RunTask
 
 _SLOT_WAIT = timedelta(seconds=5)
@@ -52,17 +54,26 @@ def _start(lease: Lease, task: RunTask) -> None:
         _wait(lease, clock.now() + (_FENCE_WAIT if has_slot else _SLOT_WAIT))
         return
     findings = readiness.check_run(subject, clock.now())
+    if not _may_start(lease, task, findings):
+        return
+    order = training.order_machine(task, name, provider.offers()[0].gpu_type, clock.now())
+    try:
+        training.stage_inputs(volume, task, order, find_base(task.base_repo_id, task.base_revision))
+    except OSError as error:
+        _may_start(lease, task, [*findings, refused(Check.STORAGE, tell_disk_trouble(error))])
+        return
+    with lease.write() as session:
+        training.note_asked(session, task, order)
+        lease.done(session)
+
+
+def _may_start(lease: Lease, task: RunTask, findings: Sequence[Finding]) -> bool:
+    """Keep what was found; where something refuses, there is nothing left to do here."""
     with lease.write() as session:
         may_start = training.note_findings(session, task.id, findings)
         if not may_start:
             lease.done(session)
-    if not may_start:
-        return
-    order = training.order_machine(task, name, provider.offers()[0].gpu_type, clock.now())
-    training.stage_inputs(volume, task, order, find_base(task.base_repo_id, task.base_revision))
-    with lease.write() as session:
-        training.note_asked(session, task, order)
-        lease.done(session)
+    return may_start
 
 
 def _follow(lease: Lease, task: RunTask) -> None:
@@ -71,7 +82,12 @@ def _follow(lease: Lease, task: RunTask) -> None:
     if task.machine is not None and task.machine.work is Work.DONE:
         with reading() as session:
             volume = volume_for(session, task.organization_id)
-        adapter = training.take_adapter(task, volume)
+        try:
+            adapter = training.take_adapter(task, volume)
+        except OSError as error:
+            with lease.write() as session:
+                training.note_trouble(session, task.id, tell_disk_trouble(error))
+            raise
     with lease.write() as session:
         training.take_steps(session, task, adapter)
         if task.machine is None:

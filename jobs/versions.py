@@ -12,7 +12,7 @@ from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import versions
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import store, tell_disk_trouble
 from tensorant_app.services.versions import CheckInput
 from tensorant_app.settings import get_settings
 
@@ -39,7 +39,11 @@ def _check(lease: Lease, job: CheckInput) -> None:
             found = versions.check_files(job, folder, lease.renew)
         except TensorantError as error:
             found = {"problem": str(error)}
+        except OSError as error:
+            found = {"problem": tell_disk_trouble(error)}
         if not found["problem"]:
+            # Somebody else may have checked it meanwhile, and be freezing what this would replace.
+            lease.renew()
             target = store().fetch(versions.draft_key(job.version_id))
             target.parent.mkdir(parents=True, exist_ok=True)
             shutil.rmtree(target, ignore_errors=True)
@@ -50,9 +54,15 @@ def _check(lease: Lease, job: CheckInput) -> None:
 
 
 def _freeze(lease: Lease) -> None:
+    """A freeze has no way back: what stops it is shown, and it is tried again."""
     with reading() as session:
         content_sha256, facts = versions.manifest_facts(session, lease.subject_id)
-    versions.freeze_files(lease.subject_id, content_sha256, facts)
+    try:
+        versions.freeze_files(lease.subject_id, content_sha256, facts)
+    except OSError as error:
+        with lease.write() as session:
+            versions.note_problem(session, lease.subject_id, tell_disk_trouble(error))
+        raise
     with lease.write() as session:
         versions.finish_freeze(session, lease.subject_id, content_sha256)
         lease.done(session)

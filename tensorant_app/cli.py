@@ -100,7 +100,7 @@ def demo(
     set_up_logging("demo")
     if headless:
         with Supervisor.running():
-            outcome = demo_walk.walk(print_line)
+            outcome = demo_walk.run_demo(print_line)
         _print_outcome(outcome)
         raise SystemExit(0 if outcome.passed else 1)
     tree = console_tree()
@@ -116,7 +116,7 @@ def _walk_beside() -> None:
         print_line(
             f"\nThe console is open. Watch there; this link signs you in, once:\n\n    {links.address_of(token)}\n"
         )
-        _print_outcome(demo_walk.walk(print_line))
+        _print_outcome(demo_walk.run_demo(print_line))
         print_line("\nThe console stays open: Ctrl-C ends it.")
     except TensorantError as error:
         print(error, file=sys.stderr, flush=True)

@@ -66,6 +66,8 @@ class Settings(BaseSettings):
     """What stands in the browser's address bar, exactly: `https://tensorant.example.org`."""
     max_upload_bytes: int = Field(default=2 * 1024**3, gt=0)
     """The largest file an import takes."""
+    worker: str | None = None
+    """Names this process on the leases it takes; the supervisor sets it, so that it can give up a dead worker's."""
     log_format: Literal["plain", "json"] = "plain"
     """How a log line looks."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"

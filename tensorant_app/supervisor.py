@@ -21,7 +21,10 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import IO
 
+from sqlalchemy.exc import SQLAlchemyError
+
 from tensorant_app.db import migrate
+from tensorant_app.db.promise import free_held_by
 from tensorant_app.domain.errors import Conflict
 from tensorant_app.log import redact
 from tensorant_app.settings import Settings, get_settings
@@ -188,7 +191,8 @@ class Supervisor:
             env["TENSORANT_REDIS_URL"] = f"unix://{settings.redis_socket}"
         for child in (redis, *self._children):
             if child is not None:
-                kept = _Kept(child, {**env, **child.env}, settings)
+                worker = f"{child.name}-{settings.installation_id}"
+                kept = _Kept(child, {**env, "TENSORANT_WORKER": worker, **child.env}, settings)
                 self._kept.append(kept)
                 kept.start()
                 kept.wait_until_ready()
@@ -224,6 +228,7 @@ class _Kept:
         self._copier: threading.Thread
 
     def start(self) -> None:
+        self._give_up_leases()
         leash = (sys.executable, "-I", "-S", "-c", _LEASH, str(os.getpid()))
         self.process = subprocess.Popen(
             (*leash, *self.child.argv),
@@ -237,6 +242,13 @@ class _Kept:
         assert self.process.stdout is not None
         self._copier = threading.Thread(target=self._copy_lines, args=(self.process.stdout,), daemon=True)
         self._copier.start()
+
+    def _give_up_leases(self) -> None:
+        """The one before this is dead: what it was looking at is looked at again at once."""
+        try:
+            free_held_by(self._env["TENSORANT_WORKER"])
+        except SQLAlchemyError:
+            _log.warning("The leases of the last %s run out by themselves.", self.child.name, exc_info=True)
 
     def is_alive(self) -> bool:
         return self.process.poll() is None

@@ -19,6 +19,8 @@ import tensorant_app.db  # noqa: F401
 from tensorant_app.db import clock as clock_module
 from tensorant_app.db import migrate, session
 from tensorant_app.settings import get_settings
+from tests.tiny_base import make_tiny_base
+from trainer.contract import Base
 
 NOON = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 
@@ -86,6 +88,12 @@ def postgres_database(data_dir: Path, postgres_template: str, monkeypatch: pytes
     session.dispose()
     with administer(postgres_template) as connection:
         connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture(scope="session")
+def tiny_base(tmp_path_factory: pytest.TempPathFactory) -> Base:
+    """A real model, very small; the first test that asks for it waits for torch."""
+    return make_tiny_base(tmp_path_factory.mktemp("bases") / "tiny")
 
 
 @pytest.fixture(scope="session")

@@ -84,7 +84,10 @@ def load_model(base: Base, *, quantised: bool = False) -> PreTrainedModel:
         **extra,
     )
     model.requires_grad_(False)
-    return model if quantised else model.to(device)  # type: ignore[arg-type]
+    if not quantised:
+        return model.to(device)  # type: ignore[arg-type]
+    _keep_exact(model)
+    return model
 
 
 def attends_fully(model: PreTrainedModel | PeftModel) -> bool:
@@ -129,6 +132,13 @@ def _four_bits(dtype: torch.dtype) -> Any:
     return BitsAndBytesConfig(
         load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=dtype
     )
+
+
+def _keep_exact(model: PreTrainedModel) -> None:
+    """bitsandbytes 0.50 repacks weights to bf16 at the first evaluation on some processors, and loses digits each time."""
+    for module in model.modules():
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            vars(module)["support_avx512bf16_for_cpu"] = False
 
 
 def _check_shards(base: Base, folder: Path) -> None:

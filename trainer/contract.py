@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-import json
-import os
-import types
-import typing
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-T = typing.TypeVar("T")
+from trainer.contract_files import dump as dump
+from trainer.contract_files import load as load
+from trainer.contract_files import load_lines as load_lines
+from trainer.contract_files import sync_folder as sync_folder
+from trainer.contract_files import write_file as write_file
 
 CONTRACT_VERSION = 1
 """Stands in every job file and heartbeat; the console reads this one and the one before."""
@@ -206,7 +206,7 @@ class RowError:
 
 @dataclass(frozen=True, slots=True)
 class MaskSummary:
-    """`mask.json`: totals of `mask.parquet` (columns split, row, tokens, trained_tokens, spans, error)."""
+    """`mask.json`: totals of `mask.parquet` (columns split, row, tokens, trained_tokens, text, spans, error)."""
 
     rows: int
     tokens: Mapping[str, int]
@@ -368,65 +368,3 @@ def verify_folder(folder: Path) -> Manifest:
         if hash_file(folder / name) != entry:
             raise BadManifest(f"{folder.name}: {name} differs from its manifest")
     return manifest
-
-
-def write_file(path: Path, text: str) -> None:
-    """Replace a file whole: a reader, and a crash, see the old one or the new one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    aside = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with aside.open("w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        aside.replace(path)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
-    sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Make names in a folder durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def dump(value: object) -> str:
-    """A dataclass of this module as JSON text."""
-    return json.dumps(asdict(value), ensure_ascii=False, allow_nan=False)  # type: ignore[call-overload]
-
-
-def load(cls: type[T], text: str) -> T:
-    """A dataclass of this module from JSON text; unknown keys are ignored, missing ones raise."""
-    value: T = _build(cls, json.loads(text))
-    return value
-
-
-def load_lines(cls: type[T], lines: Sequence[str]) -> Iterator[T]:
-    """JSON lines; a last line cut short by a crash is left out."""
-    for line in lines:
-        if line.endswith("\n"):
-            yield load(cls, line)
-
-
-def _build(hint: typing.Any, value: typing.Any) -> typing.Any:
-    """`value` from JSON as the type that a field declares."""
-    if is_dataclass(hint) and isinstance(hint, type):
-        if not isinstance(value, dict):
-            raise ValueError(f"{hint.__name__} must be an object")
-        hints = typing.get_type_hints(hint)
-        return hint(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(hint) if f.name in value})
-    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
-    if origin in (typing.Union, types.UnionType):
-        return None if value is None else _build(next(a for a in arguments if a is not type(None)), value)
-    if origin is tuple:
-        return tuple(_build(arguments[0], item) for item in value)
-    if origin is Mapping or hint is Mapping:
-        return {key: _build(arguments[1], item) for key, item in value.items()} if arguments else dict(value)
-    if isinstance(hint, type) and issubclass(hint, StrEnum):
-        return hint(value)
-    return value

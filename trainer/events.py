@@ -1,8 +1,8 @@
 """Append-only JSON lines: what happened (`events.jsonl`) and the curves (`metrics.jsonl`).
 
 events.jsonl   {"at", "machine", "attempt", "boot", "kind", …facts}
-               kinds: started, restarted, resumed, rows_prepared, model_loaded, template, checkpoint, validated,
-               halted, packaged, evaluated, failed
+               kinds: started, restarted, rows_prepared, model_loaded, resumed, checkpoint, halted, packaged,
+               evaluated, failed
 metrics.jsonl  {"at", "attempt", "boot", "step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second",
                "seconds"} for each optimizer step, and {"at", "attempt", "boot", "step", "epoch", "validation_loss"} for
                each validation. After a restart on the same machine the file goes on: of two lines with the same step

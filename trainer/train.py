@@ -101,6 +101,6 @@ def _write_adapter(
         "loss": progress.losses[-1],
         "validation_loss": progress.validations.get(str(progress.step)),
     }
-    prompts = [row.ids[: row.trained[0][0]] for row in loop.rows[: package.PROMPTS]]
+    prompts = [row.ids[: max(1, row.trained[0][0])] for row in loop.rows[: package.PROMPTS]]
     probe = package.probe(loop.model, prompts, attempt.outputs / package.PROBE)
     return package.write(attempt.volume / attempt.keys.adapter, job, loop.model, tokenizer, facts=facts, probe=probe)

@@ -32,6 +32,7 @@ def upgrade() -> None:
         sa.Column("hidden_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("lease_token", sa.Uuid(), nullable=True),
         sa.Column("lease_until", sa.DateTime(timezone=True), nullable=True),
+        sa.Column("lease_holder", sa.String(), nullable=True),
         sa.Column("again_at", sa.DateTime(timezone=True), nullable=True),
         sa.Column("tries", sa.Integer(), nullable=False),
         sa.Column("reason", sa.String(), nullable=True),

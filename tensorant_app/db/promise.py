@@ -6,6 +6,7 @@ decides, because the actor may have read its rows before they changed.
 """
 
 import logging
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,14 +16,17 @@ from uuid import UUID, uuid4
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import SQLAlchemyError
 from sqlmodel import Field, Session, SQLModel, UTCDateTime, col
 
 # Sets the naming convention before the first table is made.
 from tensorant_app.db import clock, types  # noqa: F401
 from tensorant_app.db.session import before_commit, now_of, promises_of, reading, unit_of_work
+from tensorant_app.settings import get_settings
 
 LEASE = timedelta(seconds=75)
-"""Longer than the time limit of the fast queue; a slow job renews."""
+"""Longer than the time limit of the fast queue; a slow job is `kept`."""
+KEEP_EVERY = LEASE / 3
 HIDE = timedelta(seconds=60)
 """How long a promise that was sent waits before it is taken for lost and sent again."""
 CLOCK_SLACK = timedelta(seconds=60)
@@ -49,6 +53,8 @@ class Promise(SQLModel, table=True):
     """Sent to a worker: don't send again before this."""
     lease_token: UUID | None = None
     lease_until: datetime | None = None
+    lease_holder: str | None = None
+    """The worker that took it: `Settings.worker`."""
     again_at: datetime | None = None
     """The earliest time asked for while the lease was held."""
     tries: int = 0
@@ -174,6 +180,7 @@ def take_lease(kind: str, subject_id: UUID, now: datetime) -> "Lease | None":
     values = {
         "lease_token": token,
         "lease_until": now + LEASE,
+        "lease_holder": get_settings().worker,
         "due_at": now,
         "written_at": now,
         "hidden_until": None,
@@ -189,6 +196,18 @@ def take_lease(kind: str, subject_id: UUID, now: datetime) -> "Lease | None":
     with unit_of_work(now) as session:
         tries = session.execute(take).scalar_one_or_none()
     return None if tries is None else Lease(kind, subject_id, token, tries)
+
+
+def free_held_by(worker: str) -> None:
+    """Give up every lease of a worker that is known to be dead, so that nobody waits for them to run out."""
+    held = (
+        sa.update(Promise)
+        .where(col(Promise.lease_holder) == worker)
+        .values(lease_token=None, lease_until=None, lease_holder=None, hidden_until=None)
+        .execution_options(synchronize_session=False)
+    )
+    with unit_of_work() as session:
+        session.execute(held)
 
 
 @dataclass(slots=True)
@@ -215,6 +234,18 @@ class Lease:
         """Hold it for another while; raises `LeaseLost` where somebody else has it by now."""
         with unit_of_work(now) as session:
             self._hold(session)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Renewed by a thread of its own inside the block, however long one step of the work takes."""
+        stopping = threading.Event()
+        keeper = threading.Thread(target=self._keep, args=(stopping,), name="keeper", daemon=True)
+        keeper.start()
+        try:
+            yield
+        finally:
+            stopping.set()
+            keeper.join()
 
     @contextmanager
     def write(self, now: datetime | None = None) -> Iterator[Session]:
@@ -257,6 +288,15 @@ class Lease:
         elif not self._free(session, self._next_at, tries=0, reason=None):
             raise self._lost()
 
+    def _keep(self, stopping: threading.Event) -> None:
+        while not stopping.wait(KEEP_EVERY.total_seconds()):
+            try:
+                self.renew()
+            except LeaseLost:
+                return  # The next write says so where it matters.
+            except SQLAlchemyError:
+                _log.warning("The lease on %s %s could not be renewed.", self.kind, self.subject_id, exc_info=True)
+
     def _require_write(self, session: Session) -> None:
         if session.info.get("lease") is not self:
             raise RuntimeError("Say `again` or `done` with the session of this lease's `write`.")
@@ -281,6 +321,7 @@ class Lease:
             hidden_until=None,
             lease_token=None,
             lease_until=None,
+            lease_holder=None,
             again_at=None,
             **values,
         )

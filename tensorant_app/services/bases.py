@@ -17,6 +17,9 @@ from trainer.contract import BadManifest, Base, Manifest, load, verify_folder
 
 MANIFEST = "manifest.json"
 _WEIGHTS = ".safetensors"
+_LONGEST_HEADER = 100_000_000
+"""Bytes; the format's own limit."""
+_NUMBERS = ("hidden_size", "intermediate_size", "num_attention_heads", "num_hidden_layers", "max_position_embeddings")
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl")
 _ARCHITECTURES = (
     "LlamaForCausalLM",
@@ -90,14 +93,19 @@ def fetch_demo_base(tell: Callable[[str], None]) -> Base:
 def _facts(manifest: Path) -> Mapping[str, Any]:
     try:
         return load(Manifest, manifest.read_text()).facts
-    except (OSError, ValueError, TypeError, KeyError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return {}
 
 
 def _reasons(folder: Path) -> list[str]:
     """Why the folder is no safe base model; every reason, each with what to do."""
-    names = [path.name for path in folder.iterdir()]
+    names = sorted(path.name for path in folder.iterdir())
     reasons = []
+    reasons += [
+        f"{name} is no whole safetensors file. Fetch it again, or choose another revision."
+        for name in names
+        if name.endswith(_WEIGHTS) and _read_header(folder / name) is None
+    ]
     if not any(name.endswith(_WEIGHTS) for name in names):
         pickled = [name for name in names if name.endswith(_PICKLED)]
         held = f" but {pickled[0]}, which can run code when it is opened" if pickled else ""
@@ -114,7 +122,9 @@ def _reasons(folder: Path) -> list[str]:
             "It asks to run code of its own. Tensorant never runs a model's code; choose another base model."
         )
     elif (name := _architecture(config)) not in _ARCHITECTURES:
-        reasons.append(f"Its architecture {name} is not known here. Known are: {', '.join(_ARCHITECTURES)}.")
+        reasons.append(f"Its architecture {name} is not known here. Choose one of: {', '.join(_ARCHITECTURES)}.")
+    elif missing := [name for name in _NUMBERS if not isinstance(config.get(name), int)]:
+        reasons.append(f"Its config.json does not say {' and '.join(missing)}. Choose another revision.")
     return reasons
 
 
@@ -137,13 +147,19 @@ def _read(base: Base, folder: Path, manifest: Manifest) -> BaseFacts:
 
 
 def _count_parameters(folder: Path) -> int:
-    """From the headers of the weight files: 8 bytes of length, then JSON with every tensor's shape."""
-    count = 0
-    for path in folder.glob(f"*{_WEIGHTS}"):
+    shapes = [shape for path in folder.glob(f"*{_WEIGHTS}") for shape in _read_header(path) or []]
+    return sum(math.prod(shape) for shape in shapes)
+
+
+def _read_header(path: Path) -> list[list[int]] | None:
+    """Every tensor's shape, from the file's first bytes: 8 of length, then JSON; None where there is no such header."""
+    try:
         with path.open("rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        count += sum(math.prod(tensor["shape"]) for name, tensor in header.items() if name != "__metadata__")
-    return count
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(min(length, _LONGEST_HEADER)))
+        return [tensor["shape"] for name, tensor in header.items() if name != "__metadata__"]
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None
 
 
 def _config(folder: Path) -> dict[str, Any] | None:

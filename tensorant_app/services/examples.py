@@ -40,8 +40,7 @@ def read_page(session: Session, caller: Caller, version_id: UUID, split: Split, 
         raise Invalid({"start": "A page begins at row 0 or later."})
     folder = frozen_key(version.content_sha256)
     rows = _slice(f"{folder}/{split.value}.parquet", ["row", "example"], start)
-    wanted = [row["row"] for row in rows]
-    masks = _masks(f"{folder}/{MASK}", split, wanted)
+    masks = _masks(f"{folder}/{MASK}", split, [row["row"] for row in rows]) if rows else {}
     return [
         ExampleView(
             row["row"],
@@ -76,6 +75,6 @@ def _masks(key: str, split: Split, rows: list[int]) -> dict[int, dict[str, Any]]
     table = pq.read_table(
         store().fetch(key),
         columns=["row", "tokens", "trained_tokens"],
-        filters=[("split", "=", split.value), ("row", "in", rows)] if rows else None,
+        filters=[("split", "=", split.value), ("row", "in", rows)],
     )
     return {row["row"]: row for row in table.to_pylist()}

@@ -13,17 +13,17 @@ from sqlmodel import Session, col, select
 
 from tensorant_app.db import clock
 from tensorant_app.db.datasets import Dataset, Import, ImportEvent
+from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, step
-from tensorant_app.domain.errors import Conflict, Invalid
+from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import LIFECYCLE, ImportState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.steps import Cause
 from tensorant_app.services.audit import write_audit
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import store, tell_disk_trouble
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.projects import own_project
 
 REACT = "imports.react"
 
@@ -53,7 +53,7 @@ def errors_key(import_id: UUID) -> str:
 
 def create_dataset(session: Session, caller: Caller, project_id: UUID, name: str) -> UUID:
     caller.require(Permission.PREPARE)
-    project = own_project(session, caller, project_id)
+    project = own_row(session, caller, Project, project_id, "project")
     if not name.strip():
         raise Invalid({"name": "A dataset needs a name."})
     at = now_of(session)
@@ -90,8 +90,11 @@ def start_import(session: Session, caller: Caller, dataset_id: UUID, file_name: 
 def receive_file(import_id: UUID, path: Path) -> None:
     """Copy a file of this computer into the store; nothing is left half-received."""
     if not path.is_file():
-        raise Invalid({"file": f"There is no file {path}."})
-    store().put(source_key(import_id), path)
+        raise Invalid({"file": f"There is no file {path}. Look at its name and folder."})
+    try:
+        store().put(source_key(import_id), path)
+    except OSError as error:
+        raise Refused(f"The file {path.name} could not be received.", [tell_disk_trouble(error)]) from error
 
 
 def check_import(session: Session, caller: Caller, import_id: UUID) -> None:
@@ -108,6 +111,7 @@ def cancel_import(session: Session, caller: Caller, import_id: UUID) -> None:
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, import_id, "import")
     step(session, row, LIFECYCLE, ImportEvent, verb="cancel", cause=Cause.MEMBER)
+    write_audit(session, caller, "imports.cancel", row.id, file_name=row.file_name)
     promise(session, REACT, row.id)
 
 
@@ -136,12 +140,15 @@ def show_import(session: Session, caller: Caller, import_id: UUID) -> ImportView
 def read_errors(session: Session, caller: Caller, import_id: UUID) -> Iterator[dict[str, Any]]:
     """Every fault of every rejected row: row, line, path, code, message."""
     show_import(session, caller, import_id)
-    path = store().fetch(errors_key(import_id))
-    if path.is_file():
-        with path.open(encoding="utf-8") as lines:
-            yield from (json.loads(line) for line in lines)
+    return _read_errors(store().fetch(errors_key(import_id)))
 
 
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
     ensure(session, REACT, session.exec(select(Import.id).where(col(Import.state) == ImportState.CHECKING)))
+
+
+def _read_errors(path: Path) -> Iterator[dict[str, Any]]:
+    if path.is_file():
+        with path.open(encoding="utf-8") as lines:
+            yield from (json.loads(line) for line in lines)

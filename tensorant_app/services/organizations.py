@@ -33,6 +33,8 @@ def add_member(session: Session, caller: Caller, organization_id: UUID, email: s
     address = email.strip().lower()
     if "@" not in address:
         raise Invalid({"email": f"{email!r} is not an e-mail address."})
+    if session.get(Organization, organization_id) is None:
+        raise NotFound(f"There is no organization {organization_id} here.")
     at = now_of(session)
     user = session.exec(select(User).where(User.email == address)).one_or_none()
     if user is None:

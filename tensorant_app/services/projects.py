@@ -14,7 +14,6 @@ from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import BaseFacts
-from tensorant_app.services.lookup import own_row
 
 _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[0-9a-f]{40}")
@@ -45,7 +44,3 @@ def create_project(session: Session, caller: Caller, name: str, facts: BaseFacts
     session.add(project)
     write_audit(session, caller, "projects.create", project.id, base=facts.base.repo_id)
     return project.id
-
-
-def own_project(session: Session, caller: Caller, project_id: UUID) -> Project:
-    return own_row(session, caller, Project, project_id, "project")

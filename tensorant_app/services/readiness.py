@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import tempfile
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -112,6 +113,8 @@ def _check_compute(subject: Subject, base: BaseFacts | None) -> list[Finding]:
         offers = subject.provider.offers()
     except TensorantError as error:
         return [refused(Check.COMPUTE, error.message)]
+    if not offers:
+        return [refused(Check.COMPUTE, "The provider offers no machine now. Try again later.")]
     findings = [passed(Check.COMPUTE, f"{offers[0].gpu_type} can start a machine.")]
     return findings if base is None else [*findings, _check_memory(subject.settings, base, offers[0])]
 
@@ -218,10 +221,11 @@ def check_trainer(now: datetime) -> Finding:
     found = _recall(remembered, python, now)
     if found is None:
         found = _ask_trainer(python)
-        write_file(remembered, json.dumps({"python": str(python), "at": now.isoformat(), "found": found}))
+        with suppress(OSError):  # A full disk is another check's to refuse.
+            write_file(remembered, json.dumps({"python": str(python), "at": now.isoformat(), "found": found}))
     if not found.get("ok"):
         sentence = f"The trainer cannot train with {python}: {str(found.get('error')).rstrip('.')}."
-        return refused(Check.TRAINER, f"{sentence} Run `tensorant doctor`, or name another TENSORANT_TRAINER_PYTHON.")
+        return refused(Check.TRAINER, f"{sentence} Mend that, or name another Python in TENSORANT_TRAINER_PYTHON.")
     return passed(
         Check.TRAINER,
         f"The trainer made a step on a tiny model ({found['device']}, torch {found['versions']['torch']}).",
@@ -246,13 +250,18 @@ def _ask_trainer(python: Path) -> dict[str, Any]:
             timeout=_TRAINER_SECONDS,
             check=False,
         )
-        answer: dict[str, Any] = json.loads(done.stdout.strip().splitlines()[-1])
-        return answer
     except subprocess.TimeoutExpired:
-        return {"ok": False, "error": f"It did not answer within {_TRAINER_SECONDS} seconds"}
-    except (OSError, ValueError, IndexError) as error:
-        said = done.stderr.strip().splitlines() if "done" in locals() else []
-        return {"ok": False, "error": said[-1] if said else str(error)}
+        return {"ok": False, "error": f"it did not answer within {_TRAINER_SECONDS} seconds"}
+    except OSError as error:
+        return {"ok": False, "error": str(error)}
+    try:
+        answer = json.loads(done.stdout.strip().splitlines()[-1])
+    except (ValueError, IndexError):
+        answer = None
+    if isinstance(answer, dict):
+        return answer
+    said = done.stderr.strip().splitlines()
+    return {"ok": False, "error": said[-1] if said else f"it ended with code {done.returncode} and no answer"}
 
 
 def options_of(settings: RunSettings) -> TrainOptions:

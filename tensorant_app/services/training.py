@@ -193,13 +193,18 @@ def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
     return TakenAdapter(manifest, key, hash_file(path).sha256)
 
 
+def note_trouble(session: Session, run_id: UUID, sentence: str) -> None:
+    """The adapter is finished and cannot be stored yet: it is tried again."""
+    session.get_one(Run, run_id).sentence = sentence
+
+
 def take_steps(session: Session, task: RunTask, adapter: TakenAdapter | None) -> None:
     """Every step that the machine's report calls for, one after the other."""
     run = session.get_one(Run, task.id)
     machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
     was_done = task.machine is not None and task.machine.work is Work.DONE
     is_verified = adapter is not None if was_done else None
-    while move := decide(_facts(run, machine, is_verified), now_of(session)):
+    while move := decide(_facts(run, machine, is_verified, now_of(session)), now_of(session)):
         if move.verb == "ready":
             assert adapter is not None
             _add_adapter(session, run, task, adapter)
@@ -241,9 +246,8 @@ def note_unscored(session: Session, run_id: UUID) -> None:
         runs.advance(session, run, Move("unscore", RunReason.EVALUATION_ENDED, sentence), Cause.WORKER)
 
 
-def _facts(run: Run, machine: MachineView | None, is_verified: bool | None) -> RunFacts:
+def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now: datetime) -> RunFacts:
     failure = machine.result.failure if machine and machine.result else None
-    used = (machine.deadline - machine.ask_sent_at) if machine and machine.ask_sent_at else timedelta(0)
     return RunFacts(
         state=run.state,
         machine=machine.state if machine else None,
@@ -253,7 +257,7 @@ def _facts(run: Run, machine: MachineView | None, is_verified: bool | None) -> R
         failure=f"{failure.message} {failure.advice}" if failure else None,
         losses=run.losses,
         deadline=machine.deadline if machine else run.created_at,
-        has_time_left=used > _LEAST_TIME,
+        has_time_left=machine is not None and machine.deadline - now > _LEAST_TIME,
         waits_for_capacity=False,
         wants_pause=False,
         is_adapter_verified=is_verified,
@@ -280,9 +284,17 @@ def _zip_folder(folder: Path, names: Sequence[str], target: Path) -> None:
     """The same bytes for the same files: no times, a fixed order."""
     target.parent.mkdir(parents=True, exist_ok=True)
     aside = target.with_name(f".{target.name}")
+    try:
+        _write_zip(folder, names, aside)
+    except OSError:
+        aside.unlink(missing_ok=True)
+        raise
+    aside.replace(target)
+
+
+def _write_zip(folder: Path, names: Sequence[str], aside: Path) -> None:
     with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name in sorted(names):
             with (folder / name).open("rb") as source, archive.open(zipfile.ZipInfo(name, _ZIP_TIME), "w") as file:
                 while piece := source.read(1 << 20):
                     file.write(piece)
-    aside.replace(target)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shutil
+import tempfile
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -31,9 +33,11 @@ from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.work import run_process, run_work, write_job
 from tensorant_app.settings import get_settings
-from trainer.contract import JOB, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
+from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
 
 REACT = "versions.react"
+FILES = (*(f"{split.value}.parquet" for split in Split), MASK, MASK_SUMMARY)
+"""What a frozen version consists of, beside its manifest."""
 _SHOWN_REASONS = 20
 
 
@@ -120,6 +124,7 @@ def check_version(session: Session, caller: Caller, version_id: UUID) -> None:
 
 def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
     """Freeze a checked draft for good; refused with every row that cannot be trained."""
+    caller.require(Permission.PREPARE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     report = _report(version)
     if report is None:
@@ -167,6 +172,7 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
     write_job(mask_folder, asdict(mask_job))
     run_process([str(get_settings().trainer_python), "-m", "trainer", "mask", "--job", str(mask_folder / JOB)], beat)
     found["mask"] = json.loads((folder / MASK_SUMMARY).read_text())
+    found["content_sha256"] = _hash_view(found["content_sha256"], found["mask"])
     return found
 
 
@@ -179,15 +185,22 @@ def finish_check(session: Session, version_id: UUID, found: dict[str, Any]) -> N
 
 
 def freeze_files(version_id: UUID, content_sha256: str, facts: Mapping[str, str | int]) -> None:
-    """Move the checked files to the name of their content; idempotent, the manifest comes last."""
+    """Copy the checked files to the name of their content: whole or not at all, and harmless to repeat."""
     draft, frozen = store().fetch(draft_key(version_id)), store().fetch(frozen_key(content_sha256))
     if frozen.is_dir():
         return
-    aside = frozen.with_name(f".{frozen.name}")
-    shutil.rmtree(aside, ignore_errors=True)
-    shutil.copytree(draft, aside)
-    seal_folder(aside, dict(facts))
-    aside.rename(frozen)
+    with tempfile.TemporaryDirectory(dir=get_settings().store_dir, prefix=".work-") as name:
+        aside = Path(name) / "files"
+        aside.mkdir()
+        for file_name in FILES:
+            shutil.copyfile(draft / file_name, aside / file_name)
+        seal_folder(aside, dict(facts))
+        try:
+            aside.rename(frozen)
+        except OSError:
+            # Another version of the same content was frozen meanwhile.
+            if not frozen.is_dir():
+                raise
 
 
 def manifest_facts(session: Session, version_id: UUID) -> tuple[str, dict[str, str | int]]:
@@ -206,9 +219,14 @@ def manifest_facts(session: Session, version_id: UUID) -> tuple[str, dict[str, s
     return report.content_sha256, facts
 
 
+def note_problem(session: Session, version_id: UUID, sentence: str) -> None:
+    """The freeze stopped half-way and is tried again."""
+    session.get_one(DatasetVersion, version_id).problem = sentence
+
+
 def finish_freeze(session: Session, version_id: UUID, content_sha256: str) -> None:
     version = session.get_one(DatasetVersion, version_id)
-    version.content_sha256 = content_sha256
+    version.content_sha256, version.problem = content_sha256, None
     step(session, version, LIFECYCLE, VersionEvent, verb="done", cause=Cause.WORKER)
 
 
@@ -233,6 +251,12 @@ def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
     at_work = col(DatasetVersion.state).in_([VersionState.CHECKING, VersionState.FREEZING])
     ensure(session, REACT, session.exec(select(DatasetVersion.id).where(at_work)))
+
+
+def _hash_view(rows_sha256: str, mask: Mapping[str, Any]) -> str:
+    """Names the rows together with the template's view of them: another base model reads the same rows differently."""
+    parts = (rows_sha256, mask["tokenizer_sha256"], mask["template_sha256"])
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
 def _report(version: DatasetVersion) -> Report | None:

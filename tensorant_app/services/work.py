@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from trainer.contract import JOB, RESULT
 _LOOK_SECONDS = 0.1
 _BEAT_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
+_ERROR_NAME = re.compile(r"^[\w.]+(?:Error|Exception): ")
 
 
 def run_work(module: str, job: Mapping[str, Any], folder: Path, beat: Callable[[], None]) -> dict[str, Any]:
@@ -34,7 +36,7 @@ def write_job(folder: Path, job: Mapping[str, Any]) -> None:
 
 
 def run_process(command: Sequence[str], beat: Callable[[], None]) -> None:
-    """Wait for the process, renewing the caller's lease; its last line of errors is the reason where it fails."""
+    """Wait for the process, calling `beat` meanwhile; its last line of errors is the reason where it fails."""
     with subprocess.Popen(
         list(command),
         stdin=subprocess.DEVNULL,
@@ -48,8 +50,7 @@ def run_process(command: Sequence[str], beat: Callable[[], None]) -> None:
             _end_group(process)
             raise
     if process.returncode != 0:
-        lines = errors.decode(errors="replace").strip().splitlines()
-        raise Refused("The work on the data stopped half-way.", [lines[-1] if lines else f"code {process.returncode}"])
+        raise Refused("The work on the data stopped half-way:", [_reason(process.returncode, errors)])
 
 
 def _wait(process: subprocess.Popen[bytes], beat: Callable[[], None]) -> bytes:
@@ -61,6 +62,16 @@ def _wait(process: subprocess.Popen[bytes], beat: Callable[[], None]) -> bytes:
             if time.monotonic() - last_beat >= _BEAT_SECONDS:
                 beat()
                 last_beat = time.monotonic()
+
+
+def _reason(code: int, errors: bytes) -> str:
+    """Why it stopped and what to do; the last line of a traceback without the error's name."""
+    if code < 0:
+        return f"It was killed by signal {-code}; if this computer is short of memory, close other programs. Try again."
+    lines = errors.decode(errors="replace").strip().splitlines()
+    said = _ERROR_NAME.sub("", lines[-1]).rstrip(".") if lines else f"It ended with code {code}"
+    is_full = "No space left on device" in said
+    return f"{said}. {'Free some space, then try again.' if is_full else 'Mend that, then try again.'}"
 
 
 def _end_group(process: subprocess.Popen[bytes]) -> None:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import datetime, timedelta
+from time import monotonic, sleep
 from uuid import UUID, uuid4
 
 import pytest
 
+from tensorant_app.db import promise as promises
 from tensorant_app.db.promise import (
     HIDE,
     LEASE,
@@ -17,10 +20,13 @@ from tensorant_app.db.promise import (
     Promise,
     backoff,
     claim_due,
+    ensure,
+    free_held_by,
     promise,
     take_lease,
 )
 from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.settings import get_settings
 from tests.conftest import NOON, Clock
 
 pytestmark = pytest.mark.usefixtures("database", "clock")
@@ -388,6 +394,121 @@ class TestClock:
         end(lease)
 
         assert due_at(subject) == clock.at
+
+
+class TestKeeping:
+    def test_a_kept_lease_outlives_its_time_and_ends_with_the_block(
+        self, subject: UUID, clock: Clock, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(promises, "KEEP_EVERY", timedelta(milliseconds=10))
+        ask(subject)
+        lease = held(subject, clock)
+        before = row(subject)
+        assert before is not None
+
+        with lease.kept():
+            clock.at += LEASE - SECOND
+            wait_for_renewal(subject, before.lease_until)
+            clock.at += LEASE - SECOND
+            assert take_lease("look", subject, clock.at) is None
+            end(lease)
+
+        assert row(subject) is None
+        assert not any(thread.name == "keeper" for thread in threading.enumerate())
+
+    def test_a_lost_lease_is_not_taken_back(self, subject: UUID, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(promises, "KEEP_EVERY", timedelta(milliseconds=1))
+        ask(subject)
+        slow = held(subject, clock)
+        clock.at += LEASE
+        quick = held(subject, clock)
+
+        with slow.kept():
+            sleep(0.05)
+
+        with pytest.raises(LeaseLost), slow.write():
+            pass
+        end(quick)
+
+
+class TestEnsuring:
+    def test_what_is_promised_for_later_is_not_brought_forward(self, subject: UUID) -> None:
+        ask(subject, NOON + HOUR)
+
+        with unit_of_work() as session:
+            ensure(session, "look", [subject])
+
+        assert due_at(subject) == NOON + HOUR
+
+    def test_what_is_not_promised_is_due_at_once(self, subject: UUID) -> None:
+        other = uuid4()
+        ask(subject, NOON + HOUR)
+
+        with unit_of_work() as session:
+            ensure(session, "look", [other, subject])
+
+        assert claim_due() == [Claim("look", other)]
+
+    def test_what_is_held_stays_with_its_holder(self, subject: UUID, clock: Clock) -> None:
+        ask(subject)
+        lease = held(subject, clock)
+
+        with unit_of_work() as session:
+            ensure(session, "look", [subject])
+
+        end(lease)
+        assert row(subject) is None
+
+
+class TestADeadWorker:
+    @pytest.fixture
+    def as_worker(self, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], None]:
+        def become(name: str) -> None:
+            monkeypatch.setenv("TENSORANT_WORKER", name)
+            get_settings.cache_clear()
+
+        return become
+
+    def test_its_leases_alone_are_given_up(self, subject: UUID, clock: Clock, as_worker: Callable[[str], None]) -> None:
+        other = uuid4()
+        ask(subject)
+        ask(other)
+        as_worker("dead")
+        held(subject, clock)
+        as_worker("alive")
+        held(other, clock)
+
+        free_held_by("dead")
+
+        assert claim_due() == [Claim("look", subject)]
+        assert take_lease("look", other, clock.at) is None
+
+    def test_what_it_would_write_later_is_lost(
+        self, subject: UUID, clock: Clock, as_worker: Callable[[str], None]
+    ) -> None:
+        ask(subject)
+        as_worker("dead")
+        lease = held(subject, clock)
+
+        free_held_by("dead")
+
+        with pytest.raises(LeaseLost), lease.write():
+            pass
+
+    def test_leases_of_processes_without_a_name_stay(self, subject: UUID, clock: Clock) -> None:
+        ask(subject)
+        lease = held(subject, clock)
+
+        free_held_by("dead")
+
+        end(lease)
+
+
+def wait_for_renewal(subject: UUID, before: datetime | None) -> None:
+    give_up_at = monotonic() + 5
+    while (found := row(subject)) is None or found.lease_until == before:
+        assert monotonic() < give_up_at, "It was not renewed."
+        sleep(0.005)
 
 
 def test_backoff_starts_at_a_second_and_stops_at_five_minutes() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import time
 
 from trainer import package
@@ -44,3 +45,17 @@ def not_finite() -> None:
 
     real = loop.summed_loss
     loop.summed_loss = lambda model, pack: real(model, pack) * float("nan")
+
+
+def disk_full_at_second_checkpoint() -> None:
+    from trainer import checkpoint
+
+    real, writes = checkpoint.write_tensors, []
+
+    def write_tensors(path, tensors):  # type: ignore[no-untyped-def]
+        writes.append(path)
+        if len(writes) > 2:
+            raise OSError(errno.ENOSPC, "No space left on device", str(path))
+        real(path, tensors)
+
+    checkpoint.write_tensors = write_tensors

@@ -127,6 +127,8 @@ def test_a_run_killed_in_the_middle_goes_on_as_if_it_had_never_been(volume: Volu
     assert "restarted" in kinds
     assert next(line for line in volume.lines(keys, EVENTS) if line["kind"] == "resumed")["step"] == 12
     assert volume.result(keys).boot == 2
+    last = {line["step"]: line["loss"] for line in volume.lines(keys, METRICS) if "loss" in line}
+    assert last == {line["step"]: line["loss"] for line in volume.lines(trained, METRICS) if "loss" in line}
 
 
 def test_a_paused_run_is_resumed_by_the_next_attempt_in_the_middle_of_an_epoch(
@@ -145,7 +147,9 @@ def test_a_paused_run_is_resumed_by_the_next_attempt_in_the_middle_of_an_epoch(
     assert (process.exitcode, paused.outcome) == (0, Outcome.PAUSED)
     assert 8 <= paused.step < 24
     assert volume.result(second).outcome is Outcome.DONE
-    assert volume.lines(second, METRICS)[0]["step"] == paused.step + 1
+    # A pause at the end of an epoch leaves its validation to the next attempt.
+    steps = [line["step"] for line in volume.lines(second, METRICS) if "loss" in line]
+    assert steps == list(range(paused.step + 1, 25))
     assert weights_and_history(volume, second) == weights_and_history(volume, trained)
 
 
@@ -289,3 +293,21 @@ def test_a_quantised_base_is_trained_and_its_adapter_verified(volume: Volume) ->
 
     assert volume.result(keys).outcome is Outcome.DONE
     assert verify_folder(volume.root / keys.adapter).facts["step"] == 6
+
+
+def test_a_full_disk_fails_the_run_and_the_next_attempt_goes_on_from_the_checkpoint_before(
+    volume: Volume, trained: AttemptKeys
+) -> None:
+    first = volume.add_run("full", 1)
+    code = volume.run("train", first, patch="disk_full_at_second_checkpoint")
+    failure = volume.result(first).failure
+
+    second = volume.add_run("full", 2, resume_from=(first.outputs,))
+    assert volume.run("train", second) == 0
+
+    assert code == 1
+    assert failure is not None
+    assert failure.code == "disk_full"
+    resumed = next(line for line in volume.lines(second, EVENTS) if line["kind"] == "resumed")
+    assert resumed["checkpoint"] == f"{first.outputs}/{CHECKPOINTS}/step-000006"
+    assert weights_and_history(volume, second) == weights_and_history(volume, trained)

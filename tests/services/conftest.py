@@ -1,0 +1,33 @@
+"""A member of an organization with a project of a base model that has no weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+
+from jobs import broker
+from tensorant_app.domain.members import Caller
+from tests import data, factories
+from tests.conftest import Clock
+from tests.plain_base import make_plain_base
+from trainer.contract import Base
+
+
+@pytest.fixture
+def caller(sqlite_database: str, clock: Clock) -> Caller:
+    broker.load_actors()
+    return factories.make_caller()
+
+
+@pytest.fixture
+def base(tmp_path: Path) -> Base:
+    return make_plain_base(tmp_path / "plain")
+
+
+@pytest.fixture
+def dataset_id(caller: Caller, base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UUID:
+    """Empty; its rows are read by the plain trainer."""
+    data.use_plain_trainer(tmp_path, monkeypatch)
+    return data.make_dataset(caller, base)
