@@ -1,9 +1,10 @@
-"""Tables: a training run, its events and its adapter."""
+"""Tables: a training run, its events, its adapter, its folded curves, and the form of the next one."""
 
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from tensorant_app.db.steps import StepEvent
@@ -66,3 +67,35 @@ class Adapter(SQLModel, table=True):
     zip_key: str | None = None
     """The download in the store, made once."""
     zip_sha256: str | None = None
+
+
+class Curve(SQLModel, table=True):
+    """A folded metric of one attempt: at most 600 buckets of minimum and maximum, and how far the file was read."""
+
+    __table_args__ = (UniqueConstraint("run_id", "attempt", "name"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    run_id: UUID = Field(foreign_key="run.id", index=True)
+    attempt: int
+    name: str
+    width: int = 1
+    """Steps in each bucket; doubled whenever there are too many buckets."""
+    buckets: list[list[float]] = Field(sa_type=JsonType)
+    """[first step, minimum, maximum, last value] each."""
+    read_to: int = 0
+    """Bytes of `metrics.jsonl` folded so far."""
+
+
+class DraftForm(SQLModel, table=True):
+    """What a member typed into Configure and has not saved yet; it survives Back, time-out and another browser."""
+
+    __tablename__ = "draft_form"
+    __table_args__ = (UniqueConstraint("member_id", "project_id"),)
+
+    id: int | None = Field(default=None, primary_key=True)
+    member_id: UUID = Field(foreign_key="member.id", index=True)
+    project_id: UUID = Field(foreign_key="project.id", index=True)
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    updated_at: datetime
+    fields: dict[str, Any] = Field(sa_type=JsonType)
+    """As typed, not yet checked."""
