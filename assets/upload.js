@@ -1,6 +1,7 @@
 // Sends a chosen file in pieces, and goes on where it stopped: after a dropped connection by itself, after a closed tab
 // when the same file is chosen again. An <input type=file data-upload="dataset id" data-upload-next="/…/{id}"> is all
-// that a page needs; beside it, inside [data-uploading], lie a <progress>, [data-upload-says] and [data-upload-cancel].
+// that a page needs; beside it, inside [data-uploading], lie a <progress>, [data-upload-says], [data-upload-pause] and
+// [data-upload-cancel].
 (() => {
   const PIECE = 4 * 1024 * 1024;
   const LONGEST_PAUSE = 10_000;
@@ -36,7 +37,7 @@
   };
 
   // Answers the id of the import, or throws a Refusal whose message is a sentence for people.
-  window.tensorantUpload = async (file, dataset, { onProgress = () => {}, signal } = {}) => {
+  window.tensorantUpload = async (file, dataset, { onProgress = () => {}, signal, hold = async () => {} } = {}) => {
     const key = `upload:${dataset}:${file.name}:${file.size}:${file.lastModified}`;
     let upload = null;
     let wait = 500;
@@ -44,6 +45,7 @@
       try {
         upload = upload || await begin(file, dataset, key);
         while (upload.offset < upload.size || upload.state === "receiving") {
+          await hold();
           const from = Math.min(upload.offset, Math.max(upload.size - 1, 0));
           const body = file.slice(from, from + PIECE);
           const sent = await ask("PATCH", `/api/uploads/${upload.id}?offset=${from}`, { body, signal });
@@ -74,18 +76,26 @@
     const input = event.target;
     if (!input.matches?.("input[type=file][data-upload]") || !input.files.length) return;
     const place = input.closest("[data-uploading]") || document;
-    const [bar, says, cancel] = ["progress", "[data-upload-says]", "[data-upload-cancel]"].map((s) => place.querySelector(s));
+    const [bar, says, cancel, rest] = ["progress", "[data-upload-says]", "[data-upload-cancel]", "[data-upload-pause]"].map((s) => place.querySelector(s));
     const stopper = new AbortController();
     const say = (text) => { if (says) { says.textContent = text; says.hidden = !text; } };
     const leaving = (leave) => leave.preventDefault();
     const stop = () => stopper.abort();
+    let isHeld = false;
+    const turn = () => { isHeld = !isHeld; if (rest) rest.textContent = isHeld ? "Go on" : "Pause"; };
+    const hold = async () => {
+      if (isHeld) say("Paused. What has arrived is kept.");
+      while (isHeld && !stopper.signal.aborted) await pause(100);
+    };
     cancel?.addEventListener("click", stop);
+    rest?.addEventListener("click", turn);
     window.addEventListener("beforeunload", leaving);
     input.disabled = true;
     place.dataset && (place.dataset.uploading = "busy");
     try {
       const id = await window.tensorantUpload(input.files[0], input.dataset.upload, {
         signal: stopper.signal,
+        hold,
         onProgress: (done, total, trouble) => {
           if (bar) { bar.max = total; bar.value = done; bar.hidden = false; }
           say(trouble || `${size(done)} of ${size(total)}`);
@@ -99,6 +109,8 @@
     } finally {
       window.removeEventListener("beforeunload", leaving);
       cancel?.removeEventListener("click", stop);
+      rest?.removeEventListener("click", turn);
+      if (rest) rest.textContent = "Pause";
       input.disabled = false;
       input.value = "";
     }

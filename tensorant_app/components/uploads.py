@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import reflex as rx
 
+from tensorant_app.components.buttons import button
+from tensorant_app.components.cards import row
 from tensorant_app.components.values import Flag, Text
 
 
@@ -25,7 +27,10 @@ def upload_field(
         ),
         rx.el.progress(hidden=True, custom_attrs={"aria-label": "Upload"}),
         rx.el.p(hidden=True, class_name="meta", role="status", custom_attrs={"data-upload-says": ""}),
-        rx.el.button("Cancel", type="button", class_name="upload-cancel", custom_attrs={"data-upload-cancel": ""}),
+        row(
+            button("Pause", size="sm", attributes={"data-upload-pause": ""}),
+            button("Cancel", kind="ghost", size="sm", attributes={"data-upload-cancel": ""}),
+        ),
         class_name="stack upload",
         custom_attrs={"data-uploading": ""},
     )

@@ -233,7 +233,7 @@ def _read() -> rx.Component:
         VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
     )
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
-    errors = if_(facts.rejected > 0, rx.el.div(_groups(), _rows(), class_name="md"), _no_errors())
+    errors = if_(facts.rejected > 0, stack(_groups(), _rows()), _no_errors())
     main = [counts, errors, listed]
     return rx.cond(facts.state == "ready", columns(main, [_version_form()]), if_(facts.rejected > 0, stack(*main)))
 

@@ -136,8 +136,8 @@ def _facts(project: str, found: OverviewView) -> DataFacts:
         f"v{found.newest.number}",
         routes.version(project, found.newest.id),
         *(f"{rows.get(split, 0):,}" for split in ("train", "validation", "test")),
-        f"{100 * scores['exact_match']:.1f} %" if "exact_match" in scores else "",
-        "exact" if scores else "not scored",
+        f"{100 * scores['exact_match']:.1f} %" if "exact_match" in scores else "Not scored",
+        "exact" if scores else "",
     )
 
 
@@ -301,7 +301,7 @@ def _data() -> rx.Component:
         Fact("Training rows", facts.train),
         Fact("Validation", facts.validation),
         Fact("Test", facts.test),
-        Fact("Baseline", dash_if_empty(facts.baseline), unit=facts.baseline_unit),
+        Fact("Baseline", facts.baseline, unit=facts.baseline_unit),
     )
     none = rx.el.p(rx.cond(OverviewState.has_data, "Nothing is frozen yet.", "No file has been imported yet."))
     to_data = link("Data", routes.data(ProjectState.project.id))

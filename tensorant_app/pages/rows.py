@@ -166,7 +166,11 @@ def _list() -> rx.Component:
 
     rows = rx.el.div(rx.foreach(RowsState.rows, line), class_name="rows-list")
     return card(
-        rows, page_foot("j k walks", RowsState.pages, keys=True), title="Rows", right=[meta("tokens")], padded=False
+        rows,
+        page_foot("j and k walk, Enter opens", RowsState.pages, keys=True),
+        title="Rows",
+        right=[meta("tokens")],
+        padded=False,
     )
 
 

@@ -213,7 +213,7 @@ def version_page() -> rx.Component:
         "data",
         page_head(
             title_with(facts.name, version_badge(facts.state)),
-            sub=[rx.fragment("Made ", facts.created, " from "), link(facts.source, facts.source_href)],
+            sub=[rx.el.span("Made ", facts.created, " from ", link(facts.source, facts.source_href))],
             actions=[_actions()],
         ),
         stack(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tensorant_app.db.machines import Machine
-from tensorant_app.db.session import unit_of_work
+from tensorant_app.db.session import now_of, unit_of_work
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.pages.frame import ProjectState
 from tensorant_app.pages.words import ago, count, parameters, share, span
@@ -54,7 +54,7 @@ def test_machines_at_work_and_machines_nobody_got_rid_of_are_told_apart(owner: P
     stuck = ask_machine(owner.caller, make_run(owner.caller), NOW)
     with unit_of_work() as session:
         machine = session.get_one(Machine, stuck)
-        machine.state, machine.release_wanted_at = MachineState.RELEASE_FAILED, NOW - timedelta(minutes=6)
+        machine.state, machine.release_wanted_at = MachineState.RELEASE_FAILED, now_of(session) - timedelta(minutes=6)
         name = machine.name
         assert session.get_one(Machine, working).state is MachineState.ASKED
 

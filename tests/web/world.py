@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,18 +14,24 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlmodel import SQLModel, select
 
-from tensorant_app.db.datasets import Dataset, Import
+from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
+from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
+from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
+from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
-from tests.factories import REPORT, make_run
+from tensorant_app.settings import get_settings
+from tests.factories import REPORT, make_baseline, make_run, make_version
 from tests.people import Person, make_person, sign_in
+from tests.plain_base import make_plain_base
+from trainer.contract import MASK, Split
 
 ROLES = (Role.VIEWER, Role.MEMBER, Role.ADMIN, Role.OWNER)
 
@@ -50,15 +57,78 @@ class Case:
 
     lowest: Role = Role.VIEWER
     arguments: Callable[[World, Person], list[Any]] = field(default=lambda world, person: [])
+    path: Callable[[World], str] = field(default=lambda world: "/")
+    """The address that is open; it may make what it names."""
     variables: Callable[[World], dict[str, Any]] = field(default=lambda world: {})
     """What stands in the state before, such as the id in the page's address."""
     names_ours: bool = False
     """An argument or a variable names a row of the organization, so that another one's owner must be refused."""
 
 
-HANDLERS: dict[str, Case] = {
+def _in(place: str = "") -> Callable[[World], str]:
+    """An address inside the organization's project."""
+    return lambda world: f"/projects/{world.project_id}{place.format(world=world)}"
+
+
+_FORM = {"kind": "fractions", "train": "0.8", "validation": "0.1", "test": "0.1", "seed": "42"}
+_IMPORT = _in("/data/imports/{world.import_id}")
+_VERSION = _in("/data/versions/{world.version_id}")
+
+DATA_HANDLERS: dict[str, Case] = {
+    "HomeState.go": Case(),
+    "ProjectState.open": Case(path=_in(), names_ours=True),
+    "ProjectsState.load": Case(),
+    "NewProjectState.load": Case(),
+    "NewProjectState.create": Case(Role.MEMBER, lambda world, person: [{"name": "New", "base": put_base()}]),
+    "ProjectSettingsState.load": Case(path=_in("/settings"), names_ours=True),
+    "ProjectSettingsState.rename": Case(
+        Role.MEMBER, lambda world, person: [{"name": "Other"}], _in("/settings"), names_ours=True
+    ),
+    "OverviewState.load": Case(path=_in(), names_ours=True),
+    "OverviewState.watch": Case(path=_in(), names_ours=True),
+    "DataState.load": Case(path=_in("/data"), names_ours=True),
+    "DataState.watch": Case(path=_in("/data"), names_ours=True),
+    "DataState.create": Case(
+        Role.MEMBER, lambda world, person: [{"dataset-name": "More"}], _in("/data"), names_ours=True
+    ),
+    "DataState.choose": Case(
+        arguments=lambda world, person: [str(world.dataset_id)], path=_in("/data"), names_ours=True
+    ),
+    "ImportPageState.load": Case(path=_IMPORT, names_ours=True),
+    "ImportPageState.watch": Case(path=_IMPORT, names_ours=True),
+    "ImportPageState.ask_cancel": Case(arguments=lambda world, person: [True], path=_IMPORT, names_ours=True),
+    "ImportPageState.cancel": Case(Role.MEMBER, path=_in("/data/imports/{world.upload_id}"), names_ours=True),
+    "ImportPageState.make_version": Case(Role.MEMBER, lambda world, person: [_FORM], _IMPORT, names_ours=True),
+    "VersionPageState.load": Case(path=_VERSION, names_ours=True),
+    "VersionPageState.watch": Case(path=_VERSION, names_ours=True),
+    "VersionPageState.check": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
+    "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
+    "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
+    "RowsState.load": Case(path=_VERSION, names_ours=True),
+    "RowsState.pick": Case(arguments=lambda world, person: [1], path=_VERSION, names_ours=True),
+    "BaselineState.load": Case(path=_in("/baseline"), names_ours=True),
+    "BaselineState.watch": Case(path=_in("/baseline"), names_ours=True),
+    "BaselineState.ask_start": Case(arguments=lambda world, person: [True], path=_in("/baseline"), names_ours=True),
+    "BaselineState.choose": Case(
+        arguments=lambda world, person: [str(world.version_id)], path=_in("/baseline"), names_ours=True
+    ),
+    "BaselineState.start": Case(
+        Role.MEMBER, path=_in("/baseline"), variables=lambda world: {"chosen": str(world.version_id)}, names_ours=True
+    ),
+    "BaselineState.ask_cancel": Case(
+        arguments=lambda world, person: [str(world.baseline_id)], path=_in("/baseline"), names_ours=True
+    ),
+    "BaselineState.cancel": Case(
+        Role.MEMBER,
+        path=_in("/baseline"),
+        variables=lambda world: {"asks_cancel": live_baseline(world)},
+        names_ours=True,
+    ),
+}
+"""Those of projects, data and baselines."""
+
+HANDLERS: dict[str, Case] = DATA_HANDLERS | {
     "AppState.enter": Case(),
-    "ProjectState.open": Case(),
     "AccountState.load": Case(),
     "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
 }
@@ -103,7 +173,7 @@ def make_world() -> World:
             Adapter(id=uuid4(), run_id=run_id, attempt=1, key="k", manifest={}, zip_key="adapters/x.zip", **shared)
         )
     store().put("adapters/x.zip", b"zip")
-    store().put(errors_key(source.id), b"{}\n")
+    store().put(errors_key(source.id), b'{"row": 1, "line": 1, "path": "", "code": "not_json", "message": "No."}\n')
     _put_examples()
     return World(
         people=people | {Role.OWNER: owner},
@@ -140,12 +210,44 @@ def session_of(person: Person) -> UUID:
         return session.exec(select(SignIn.id).where(SignIn.token_sha256 == digest(token))).one()
 
 
+def draft_path(world: World) -> str:
+    """The page of a draft that was checked and found clean."""
+    with unit_of_work() as session:
+        project = session.get_one(Project, world.project_id)
+        draft = make_version(session, project, state=VersionState.DRAFT)
+        return f"/projects/{project.id}/data/versions/{draft.id}"
+
+
+def live_baseline(world: World) -> str:
+    """One that waits for its machine."""
+    with unit_of_work() as session:
+        version = session.get_one(DatasetVersion, world.version_id)
+        project = session.get_one(Project, world.project_id)
+        return str(make_baseline(session, project, version, state=EvaluationState.QUEUED).id)
+
+
+def put_base() -> str:
+    """A base model on this computer; what the form of a new project sends for it."""
+    folder = get_settings().bases_dir / "plain"
+    base = make_plain_base(folder)
+    return f"{base.repo_id}@{base.revision}"
+
+
 def _steady(table: sa.Table) -> list[sa.Column[Any]]:
     return [column for column in table.columns if column.name != "last_seen_at"]
 
 
 def _put_examples() -> None:
+    """One row in each split, with its mask."""
+    folder, example = frozen_key(REPORT["content_sha256"]), {"messages": [{"role": "user", "content": "Hi"}]}
+    for split in Split:
+        _put_table(f"{folder}/{split.value}.parquet", {"row": [1], "example": [json.dumps(example)]})
+    mask: dict[str, list[Any]] = {"split": [split.value for split in Split], "row": [1] * 3, "error": [None] * 3}
+    counts = {"tokens": [2] * 3, "trained_tokens": [1] * 3, "text": ["Hi Ho"] * 3, "spans": ["[[3, 5]]"] * 3}
+    _put_table(f"{folder}/{MASK}", mask | counts)
+
+
+def _put_table(key: str, columns: dict[str, list[Any]]) -> None:
     file = io.BytesIO()
-    pq.write_table(pa.table({"row": [1], "example": ["{}"]}), file)
-    for split in ("train", "validation", "test"):
-        store().put(f"{frozen_key(REPORT['content_sha256'])}/{split}.parquet", file.getvalue())
+    pq.write_table(pa.table(columns), file)
+    store().put(key, file.getvalue())
