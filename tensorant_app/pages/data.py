@@ -247,14 +247,10 @@ def _lists() -> rx.Component:
     )
     return tabs(
         [
-            Tab("imports", "Imports", made_room(found), DataState.import_count),
-            Tab("versions", "Versions", made_room(made), DataState.version_count),
+            Tab("imports", "Imports", found, DataState.import_count),
+            Tab("versions", "Versions", made, DataState.version_count),
         ]
     )
-
-
-def made_room(content: rx.Component) -> rx.Component:
-    return rx.el.div(content, style={"padding_top": "16px"})
 
 
 def _import_card() -> rx.Component:

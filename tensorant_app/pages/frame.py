@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 import reflex as rx
+from reflex.event import EventSpec
 
 from tensorant_app import routes
 from tensorant_app.components.buttons import button
@@ -16,10 +17,15 @@ from tensorant_app.components.shell import page_frame
 from tensorant_app.components.skeletons import skeleton_page
 from tensorant_app.components.topbar import Crumb, Viewer, running_cost
 from tensorant_app.components.values import Node, Text, if_, if_text
+from tensorant_app.pages.lists import put
 from tensorant_app.pages.words import ago
 from tensorant_app.services import projects
 from tensorant_app.services.projects import ProjectView, Surroundings, Unreleased
-from tensorant_app.state import AppState, id_of
+from tensorant_app.state import AppState, Work, id_of
+
+_OUTSIDE = ("", "new")
+"""What follows /projects/ where no project is open."""
+_LOOK_SECONDS = 5.0
 
 
 @dataclass(frozen=True)
@@ -45,33 +51,46 @@ class ProjectState(AppState):
     """Looked up and found. Where it is not and an error stands, the address leads nowhere."""
 
     @rx.event
-    async def open(self) -> None:
+    async def open(self) -> EventSpec | None:
         """After `AppState.enter` in every page's on_load: what stands around the page, and its project."""
-        text = segment(self, "projects")
-        inside = text not in ("", "new")
-        if inside and text != self.project.id:
+        text, me = segment(self, "projects"), self.me
+        if text not in _OUTSIDE and text != self.project.id:
             self.is_there = False
-        found = await self._see(
-            lambda session, caller: projects.look_around(session, caller, id_of(text) if inside else None)
+        put(
+            self,
+            viewer=Viewer(me.name, _initials(me.name or me.email), me.email, me.organization, me.role.capitalize()),
         )
+        found = await self._see(_look_around(text))
         if found is None:
-            self.project, self.is_there = ProjectFacts(), False
-            return
+            put(self, project=ProjectFacts(), is_there=False)
+            return None
         self._show(found)
+        return ProjectState.watch
 
-    def _show(self, found: Surroundings) -> None:
-        self.is_there = True
-        self.project = _facts(found.project) if found.project else ProjectFacts()
-        self.projects = [ProjectLink(str(one.id), one.name, one.base_repo_id) for one in found.projects]
-        self.runs = str(found.runs) if found.runs else ""
-        self.running = f"{found.running} running" if found.running else ""
-        self.unreleased = _say_unreleased(found.unreleased)
-        me = self.me
-        self.viewer = Viewer(me.name, _initials(me.name or me.email), me.email, me.organization, me.role.capitalize())
+    @rx.event(background=True)
+    async def watch(self) -> None:
+        """What runs and what is not released changes while a page is open."""
+        await self._watch(_look_around(segment(self, "projects")), self._show, every=_LOOK_SECONDS)
+
+    def _show(self, found: Surroundings) -> bool:
+        put(
+            self,
+            is_there=True,
+            project=_facts(found.project) if found.project else ProjectFacts(),
+            projects=[ProjectLink(str(one.id), one.name, one.base_repo_id) for one in found.projects],
+            runs=str(found.runs) if found.runs else "",
+            running=f"{found.running} running" if found.running else "",
+            unreleased=_say_unreleased(found.unreleased),
+        )
+        return True
 
 
 ENTER = (AppState.enter, ProjectState.open)
 """Begins every page's on_load; what follows may rely on `me` and `ProjectState.project`."""
+
+
+def _look_around(text: str) -> Work[Surroundings]:
+    return lambda session, caller: projects.look_around(session, caller, None if text in _OUTSIDE else id_of(text))
 
 
 def framed(
@@ -92,7 +111,16 @@ def framed(
         if project
         else organization_groups(AppState.me.organization)
     )
-    own = [Crumb(ProjectState.project.name, routes.overview(ProjectState.project.id))] if project else []
+    own = (
+        [
+            Crumb(
+                if_text(ProjectState.project.name, ProjectState.project.name, "Project"),
+                routes.overview(ProjectState.project.id),
+            )
+        ]
+        if project
+        else []
+    )
     above = [refusal(AppState.error, AppState.reasons)] if shows_refusal else []
     return page_frame(
         if_(

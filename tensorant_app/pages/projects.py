@@ -92,7 +92,7 @@ def _row(line: ProjectLine) -> ProjectRow:
         project.name,
         project.base_repo_id,
         project.base_revision[:12],
-        parameters(project.base_parameters),
+        f"{parameters(project.base_parameters)} parameters",
         f"v{line.newest_version}" if line.newest_version else "",
         f"{line.runs:,}" if line.runs else "",
         ago(line.last_run_at),

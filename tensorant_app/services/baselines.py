@@ -55,7 +55,7 @@ def list_baselines(
         .join(DatasetVersion, col(DatasetVersion.id) == col(Evaluation.version_id))
         .join(Dataset, col(Dataset.id) == col(DatasetVersion.dataset_id))
         .where(*where)
-        .order_by(col(Evaluation.created_at).desc())
+        .order_by(col(Evaluation.created_at).desc(), col(Evaluation.id))
         .offset(start)
         .limit(PAGE_ROWS)
     )

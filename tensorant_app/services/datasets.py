@@ -154,7 +154,7 @@ def import_line(row: Import) -> ImportLine:
 
 
 def _imports(session: Session, dataset_id: UUID, start: int) -> list[ImportLine]:
-    page = select(Import).where(Import.dataset_id == dataset_id).order_by(col(Import.created_at).desc())
+    page = select(Import).where(Import.dataset_id == dataset_id).order_by(col(Import.created_at).desc(), col(Import.id))
     return [import_line(row) for row in session.exec(page.offset(start).limit(PAGE_ROWS))]
 
 
@@ -163,7 +163,7 @@ def _versions(session: Session, where: Any, start: int) -> list[VersionLine]:
         select(DatasetVersion, Import.file_name)
         .join(Import, col(Import.id) == col(DatasetVersion.import_id))
         .where(where)
-        .order_by(col(DatasetVersion.created_at).desc())
+        .order_by(col(DatasetVersion.created_at).desc(), col(DatasetVersion.id))
     )
     return [_version_line(row, name) for row, name in session.exec(page.offset(start).limit(PAGE_ROWS))]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from tensorant_app.domain.members import Role
 from tensorant_app.state import AppState
 from tests.people import Person, make_person
-from tests.states import call, make_state
+from tests.states import call, make_state, run
 
 
 @pytest.fixture(autouse=True)
@@ -40,5 +39,5 @@ def visit(kind: type[AppState], person: Person, path: str, *handlers: str, **var
     for name, value in variables.items():
         setattr(state, name, value)
     for handler in handlers:
-        asyncio.run(call(state, handler))
+        run(call(state, handler))
     return state

@@ -77,6 +77,7 @@ _VERSION = _in("/data/versions/{world.version_id}")
 DATA_HANDLERS: dict[str, Case] = {
     "HomeState.go": Case(),
     "ProjectState.open": Case(path=_in(), names_ours=True),
+    "ProjectState.watch": Case(path=_in(), names_ours=True),
     "ProjectsState.load": Case(),
     "NewProjectState.load": Case(),
     "NewProjectState.create": Case(Role.MEMBER, lambda world, person: [{"name": "New", "base": put_base()}]),

@@ -1,0 +1,185 @@
+"""Data: datasets, imports with their errors, versions, and the rows of a frozen one."""
+
+from __future__ import annotations
+
+import json
+from uuid import UUID, uuid4
+
+import pytest
+from sqlmodel import Session, col, select
+
+from tensorant_app.db.datasets import DatasetVersion, Import
+from tensorant_app.db.projects import Project
+from tensorant_app.db.session import now_of, reading, unit_of_work
+from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.splits import Counts, Fractions
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.pages.data import DataState
+from tensorant_app.pages.imports import ImportPageState
+from tensorant_app.pages.split_form import read_seed, read_shares
+from tensorant_app.pages.versions import VersionPageState
+from tensorant_app.services.connections import store
+from tensorant_app.services.examples import Stretch, stretches
+from tensorant_app.services.imports import errors_key
+from tests.factories import REPORT, make_project, make_version
+from tests.pages.conftest import visit
+from tests.people import Person
+from tests.states import call, run
+
+SHARES = {"kind": "fractions", "train": "0.8", "validation": "0.1", "test": "0.1", "seed": "7"}
+
+
+@pytest.fixture
+def project_id(owner: Person) -> UUID:
+    with unit_of_work() as session:
+        return make_project(session, owner.organization_id).id
+
+
+def make_import(owner: Person, project_id: UUID, *, rejected: int) -> str:
+    """A ready file of ten rows; its page's address."""
+    with unit_of_work() as session:
+        version = make_version(session, session.get_one(Project, project_id))
+        row = Import(
+            id=uuid4(),
+            created_at=now_of(session),
+            organization_id=owner.organization_id,
+            dataset_id=version.dataset_id,
+            file_name="tickets.jsonl",
+            state=ImportState.READY,
+            rows=10,
+            accepted=10 - rejected,
+            rejected=rejected,
+        )
+        session.add(row)
+    errors = [
+        {"row": n, "line": n, "path": "messages", "code": "no_reply" if n > 1 else "not_json", "message": f"Row {n}."}
+        for n in range(1, rejected + 1)
+    ]
+    store().put(errors_key(row.id), "".join(json.dumps(error) + "\n" for error in errors).encode())
+    return f"/projects/{project_id}/data/imports/{row.id}"
+
+
+class TestData:
+    def test_a_project_without_data_asks_for_a_dataset_and_makes_it(self, owner: Person, project_id: UUID) -> None:
+        state = visit(DataState, owner, f"/projects/{project_id}/data", "load")
+        assert (state.dataset, state.is_loading) == ("", False)
+
+        run(call(state, "create", {"dataset-name": " tickets "}))
+        run(call(state, "load"))
+
+        assert (state.error, state.dataset_name, state.import_count) == ("", "tickets", "0")
+
+    def test_it_lists_imports_and_versions_of_the_dataset(self, owner: Person, project_id: UUID) -> None:
+        make_import(owner, project_id, rejected=2)
+
+        state = visit(DataState, owner, f"/projects/{project_id}/data", "load")
+
+        assert {(row.ready, row.errors) for row in state.imports} == {("8", "2"), ("", "")}
+        assert [(row.name, row.state, row.rows) for row in state.versions] == [("v1", "frozen", "150")]
+        assert state.newest == "v1 frozen, 150 rows"
+
+    def test_a_viewer_sees_it_and_makes_nothing(self, viewer: Person, owner: Person, project_id: UUID) -> None:
+        state = visit(DataState, viewer, f"/projects/{project_id}/data", "load")
+        assert state.error == ""
+
+        run(call(state, "create", {"dataset-name": "x"}))
+
+        assert "viewer" in state.error
+
+    def test_another_organization_sees_nothing(self, stranger: Person, owner: Person, project_id: UUID) -> None:
+        make_import(owner, project_id, rejected=2)
+
+        state = visit(DataState, stranger, f"/projects/{project_id}/data", "load")
+
+        assert state.error
+        assert (state.imports, state.versions, state.dataset) == ([], [], "")
+
+
+class TestImport:
+    def test_errors_stand_by_kind_and_the_address_chooses_one(self, owner: Person, project_id: UUID) -> None:
+        path = make_import(owner, project_id, rejected=3)
+
+        state = visit(ImportPageState, owner, path, "load")
+        assert [(group.title, group.rows, group.is_open) for group in state.groups] == [
+            ("No assistant reply", "2", True),
+            ("Not valid JSON", "1", False),
+        ]
+        assert [fault.row for fault in state.faults] == ["2", "3"]
+
+        state = visit(ImportPageState, owner, f"{path}?kind=not_json", "load")
+        assert (state.kind, [fault.message for fault in state.faults]) == ("Not valid JSON", ["Row 1."])
+
+    def test_rows_with_errors_stay_out_only_where_one_says_so(self, owner: Person, project_id: UUID) -> None:
+        state = visit(ImportPageState, owner, make_import(owner, project_id, rejected=3), "load")
+
+        run(call(state, "make_version", SHARES))
+        assert state.fields == {"leave_out_rejected": "3 of 10 rows have errors. Mend them, or leave them out."}
+
+        run(call(state, "make_version", SHARES | {"leave_out_rejected": "on"}))
+        assert state.error == ""
+        with reading() as session:
+            made = session.get_one(DatasetVersion, UUID(visit_newest(session)))
+            assert (made.split["seed"], made.state) == (7, VersionState.DRAFT)
+
+    def test_a_viewer_makes_no_version(self, viewer: Person, owner: Person, project_id: UUID) -> None:
+        state = visit(ImportPageState, viewer, make_import(owner, project_id, rejected=0), "load")
+
+        run(call(state, "make_version", SHARES))
+
+        assert "viewer" in state.error
+
+
+def visit_newest(session: Session) -> str:
+    query = select(DatasetVersion.id).order_by(col(DatasetVersion.number).desc())
+    return str(session.exec(query).first())
+
+
+class TestVersion:
+    def test_a_clean_draft_is_frozen_and_one_with_refused_rows_is_not(self, owner: Person, project_id: UUID) -> None:
+
+        bad = REPORT["mask"] | {"errors": [{"split": "train", "row": 4, "message": "Too long."}]}
+        with unit_of_work() as session:
+            project = session.get_one(Project, project_id)
+            clean = make_version(session, project, state=VersionState.DRAFT).id
+            refused = make_version(session, project, state=VersionState.DRAFT, mask=bad).id
+        place = f"/projects/{project_id}/data/versions"
+
+        state = visit(VersionPageState, owner, f"{place}/{clean}", "load", "freeze")
+        assert (state.error, state.facts.state) == ("", "freezing")
+
+        state = visit(VersionPageState, owner, f"{place}/{refused}", "load", "freeze")
+        assert state.reasons == ["train row 4: Too long."]
+        assert [row.message for row in state.refused] == ["Too long."]
+        assert state.findings[0].verdict == "refuse"
+
+
+class TestSplitForm:
+    def test_shares_and_counts_are_read_as_typed(self) -> None:
+        assert read_shares(SHARES) == Fractions(0.8, 0.1, 0.1)
+        counts = {"kind": "counts", "train": "", "validation": "1,000", "test": "300"}
+        assert read_shares(counts) == Counts(validation=1000, test=300, train=None)
+        assert read_seed(SHARES) == 7
+
+    @pytest.mark.parametrize(
+        ("typed", "wrong"),
+        [
+            ({"train": "0.9"}, {"train"}),
+            ({"test": "x"}, {"test"}),
+            ({"kind": "counts"}, {"train", "validation", "test"}),
+        ],
+    )
+    def test_every_wrong_field_is_named(self, typed: dict[str, str], wrong: set[str]) -> None:
+        with pytest.raises(Invalid) as refused:
+            read_shares(SHARES | typed)
+        assert set(refused.value.fields) == wrong
+
+
+def test_text_is_cut_where_training_begins_and_ends() -> None:
+    assert stretches("ab cd ef", [[3, 5], [6, 8]]) == [
+        Stretch("ab ", False),
+        Stretch("cd", True),
+        Stretch(" ", False),
+        Stretch("ef", True),
+    ]
+    assert stretches("", []) == []
