@@ -31,7 +31,7 @@ def list_members(session: Session, caller: Caller) -> list[MemberView]:
         .where(Member.organization_id == caller.organization_id)
         .order_by(col(User.name), col(User.email))
     )
-    return [MemberView(name, email, role) for name, email, role in session.exec(query)]
+    return [MemberView(name, email, Role(role)) for name, email, role in session.exec(query)]
 
 
 def create_organization(session: Session, caller: Caller, name: str) -> UUID:
