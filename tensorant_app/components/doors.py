@@ -48,9 +48,7 @@ class Said(BaseHTML):
 def said() -> rx.Component:
     """Where the server's answer to a form stands."""
     return rx.fragment(
-        rx.el.p(
-            hidden=True, role="alert", class_name="callout red", custom_attrs={"data-said": "error"}
-        ),
+        rx.el.p(hidden=True, role="alert", class_name="callout red", custom_attrs={"data-said": "error"}),
         rx.el.p(hidden=True, role="status", class_name="callout", custom_attrs={"data-said": "done"}),
         Said.create(hidden=True),
     )
