@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
 from urllib.parse import quote, urlsplit
+from uuid import UUID
 
 import reflex as rx
 from reflex.event import EventSpec
 from sqlmodel import Session
 
-from tensorant_app.domain.errors import Invalid, Refused, SignedOut, TensorantError
+from tensorant_app.domain.errors import Invalid, NotFound, Refused, SignedOut, TensorantError
 from tensorant_app.domain.members import Caller
 from tensorant_app.log import log_failure
 from tensorant_app.services import sessions
@@ -42,6 +43,14 @@ class Person:
     may_decide: bool = False
     may_administer: bool = False
     may_own: bool = False
+
+
+def id_of(text: str) -> UUID:
+    """The id in an address or in what the browser sent; call it inside the use case, so that nonsense is refused."""
+    try:
+        return UUID(text)
+    except ValueError:
+        raise NotFound("There is nothing under this address.") from None
 
 
 class AppState(rx.State):
