@@ -7,7 +7,6 @@ from typing import Any
 import reflex as rx
 from reflex_base.plugins.base import Plugin
 
-from tensorant_app.settings import get_settings
 from tensorant_app.theme import THEME
 
 DOORS = ("/sign-in", "/set-up", "/new-password")
@@ -70,7 +69,8 @@ config = rx.Config(
     telemetry_enabled=False,
     show_built_with_reflex=False,
     state_manager_mode=rx.constants.StateManagerMode.MEMORY,
-    cors_allowed_origins=get_settings().origins,
+    # Nobody, until the web process says who: an empty list would let everybody in.
+    cors_allowed_origins=("http://tensorant.invalid",),
     frontend_compression_formats=["gzip"],
     plugins=[SameOriginPlugin(), rx.plugins.RadixThemesPlugin(theme=THEME)],
     disable_plugins=[rx.plugins.SitemapPlugin],

@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     """The one port of pages, websocket and API."""
     origin: str | None = None
     """What stands in the browser's address bar, exactly: `https://tensorant.example.org`."""
+    trusted_proxy: str | None = None
+    """The network address of the TLS proxy in front, whose word on who is calling is believed."""
     max_upload_bytes: int = Field(default=2 * 1024**3, gt=0)
     """The largest file an import takes."""
     worker: str | None = None

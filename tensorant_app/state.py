@@ -109,6 +109,11 @@ class AppState(rx.State):
                 async with self:
                     self._show_refusal(error)
                 return
+            except Exception:
+                failure = log_failure(_log, f"The live page of {type(self).__name__} failed")
+                async with self:
+                    self.error = f"This page has stopped following. It has been logged as {failure}; reload to go on."
+                return
             async with self:
                 goes_on = show(seen)
                 if isinstance(goes_on, Awaitable):

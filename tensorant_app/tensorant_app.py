@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import pkgutil
+import secrets
 from pathlib import Path
 
 import reflex as rx
@@ -29,6 +31,7 @@ def make_app() -> rx.App:
         stylesheets=list(STYLESHEETS),
         head_components=[*head(), rx.el.script(src="/upload.js", defer=True)],
         html_lang=LANGUAGE,
+        backend_exception_handler=_note_bug,
         api_transformer=[make_api(), _guarded],
     )
     app.app_wraps.pop((5, "Overlay"))
@@ -53,6 +56,11 @@ def look_at_redis() -> Line:
         return Line("redis", True, "none: hints stay inside the worker, which is a bit slower")
     problem = ping()
     return Line("redis", problem is None, problem or "answers")
+
+
+def _note_bug(error: Exception) -> None:
+    """What a page's handler let through: every use case of ours shows its own sentence, so this is a bug in a page."""
+    logging.getLogger(__name__).error("An event failed [%s]", secrets.token_hex(4), exc_info=error)
 
 
 def _guarded(inner: ASGIApp) -> ASGIApp:

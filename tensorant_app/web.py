@@ -40,7 +40,9 @@ def serve(frontend: Path = FRONTEND) -> None:
         server_header=False,
         ws_max_size=8 * 1024 * 1024,
         timeout_graceful_shutdown=_DRAIN_SECONDS,
-        proxy_headers=False,
+        # Only who is calling is taken from a proxy; whether it is https stands in the origin.
+        proxy_headers=settings.trusted_proxy is not None,
+        forwarded_allow_ips=settings.trusted_proxy or "",
     )
     _log.info("The console is open at %s", settings.address)
     uvicorn.Server(config).run(sockets=[listening])

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from uuid import UUID
 
 import reflex as rx
 
 from tensorant_app.components.doors import door_field, said
 from tensorant_app.components.links import native_form
-from tensorant_app.routes import SIGN_OUT_EVERYWHERE_POST, SIGN_OUT_POST
+from tensorant_app.routes import ACCOUNT, PASSWORD_POST, SIGN_OUT_EVERYWHERE_POST, SIGN_OUT_POST
 from tensorant_app.services import sessions
 from tensorant_app.services.sessions import SessionView
-from tensorant_app.state import AppState
-
-ACCOUNT = "/account"
+from tensorant_app.state import AppState, id_of
 
 
 @dataclass(frozen=True)
@@ -32,14 +29,17 @@ class AccountState(AppState):
 
     @rx.event
     async def load(self) -> None:
+        await self._load()
+
+    async def _load(self) -> None:
         look = partial(sessions.list_sessions, cookies=self.router.headers.cookie)
         self.rows = [_row(view) for view in await self._see(look) or []]
 
     @rx.event
     async def end(self, session_id: str):
-        await self._do(lambda session, caller: sessions.end_session(session, caller, UUID(session_id)))
+        await self._do(lambda session, caller: sessions.end_session(session, caller, id_of(session_id)))
         if not self.error:
-            await AccountState.load.fn(self)
+            await self._load()
 
 
 def _row(view: SessionView) -> SessionRow:
@@ -96,7 +96,7 @@ def account_page() -> rx.Component:
             door_field("Password now", "old", kind="password", auto_complete="current-password"),
             door_field("New password", "password", kind="password", auto_complete="new-password"),
             rx.button("Change the password", type="submit"),
-            action="/api/password",
+            action=PASSWORD_POST,
         ),
         custom_attrs={"data-hydrated": rx.cond(rx.State.is_hydrated, "1", "0")},
     )

@@ -5,9 +5,8 @@ from __future__ import annotations
 import reflex as rx
 
 from tensorant_app.components.doors import door, door_field
-from tensorant_app.routes import SET_UP, SET_UP_POST
+from tensorant_app.routes import NEW_PASSWORD, NEW_PASSWORD_POST, SET_UP, SET_UP_POST
 
-NEW_PASSWORD = "/new-password"
 _HINT = "At least 8 characters; 15 or more are much safer. Pasting is fine."
 
 
@@ -31,6 +30,6 @@ def new_password_page() -> rx.Component:
         "Choose a password",
         "The link works once. Every session that is open now ends.",
         door_field("New password", "password", kind="password", auto_complete="new-password", hint=_HINT),
-        action="/api/new-password",
+        action=NEW_PASSWORD_POST,
         submit="Set the password",
     )

@@ -184,6 +184,20 @@ class TestTheCommand:
         page.goto(link[0])
         expect(page.get_by_role("alert")).to_contain_text("has been used")
 
+    def test_makes_an_owner_who_chooses_a_password(self, stack: Stack, page: Page) -> None:
+        printed = stack.run("admin", "create-owner", "eve@beta.example", "--organization", "Beta")
+        link = re.search(r"http\S+", printed)
+        assert link is not None
+
+        page.goto(link[0])
+        page.get_by_label("New password").fill("another good one")
+        page.get_by_role("button", name="Set the password").click()
+        page.goto("/account")
+
+        expect(page.get_by_text("eve@beta.example")).to_be_visible()
+        again = stack.run("admin", "reset-password", "eve@beta.example")
+        assert "/api/links/" in again
+
 
 def test_the_first_page_costs_little_over_the_wire(page: Page, context: BrowserContext, stack: Stack) -> None:
     let_in(context, stack)

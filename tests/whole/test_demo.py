@@ -36,7 +36,11 @@ def test_a_real_model_learns_a_real_task(smollm_folder: Path, tmp_path: Path) ->
     env = {**os.environ, "TENSORANT_DATA_DIR": str(tmp_path)}
 
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("tensorant")), "demo", "--headless"], env=env, capture_output=True, text=True, check=False
+        [str(Path(sys.executable).with_name("tensorant")), "demo", "--headless"],
+        env=env,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
