@@ -21,7 +21,7 @@ from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_
 from tensorant_app.pages.frame import ENTER, fault, framed
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, start_of
-from tensorant_app.pages.words import ago, count, exact, parameters
+from tensorant_app.pages.words import ago, exact, parameters
 from tensorant_app.services import bases, projects
 from tensorant_app.services.bases import BaseLine
 from tensorant_app.services.projects import ProjectLine

@@ -55,6 +55,8 @@ class RunPageState(AppState):
     has_points: bool = False
     log_axis: bool = True
     _curves: RunCurves | None = None
+    _total: int = 0
+    """Steps of the whole run: how long the axes are."""
     _cursor: Cursor = Cursor()
     _turn: int = 0
     """Counts the looks begun by opening a page, so that the loop of an earlier one ends."""
@@ -74,12 +76,8 @@ class RunPageState(AppState):
     async def watch(self) -> None:
         """Once a second while something can still change by itself."""
         async with self:
-            turn, is_there = self._turn, bool(self.head.id)
+            turn, address = self._turn, self._address()
             seen = {"version": self._curves.version if self._curves else "", "cursor": self._cursor}
-            address = self._address()
-        if not is_there:
-            await self._watch(self._look("", Cursor()), lambda found: False)
-            return
 
         def look(session: Session, caller: Caller) -> Look:
             return _look(session, caller, address, seen["version"], seen["cursor"])
@@ -101,13 +99,11 @@ class RunPageState(AppState):
             await self._reload()
 
     @rx.event
-    async def launch(self) -> Any:
+    async def launch(self) -> None:
         run_id = self._address()[1]
         await self._do(lambda session, caller: runs.launch_run(session, caller, id_of(run_id)))
-        if self.error:
-            return None
-        await self._reload()
-        return RunPageState.watch
+        if not self.error:
+            await self._reload()
 
     @rx.event
     async def show_log_axis(self, value: bool) -> None:
@@ -116,7 +112,6 @@ class RunPageState(AppState):
             self._draw()
 
     async def _reload(self) -> None:
-        self._turn += 1
         found = await self._see(self._look(self._curves.version if self._curves else "", self._cursor))
         if found is not None:
             self._show(found)
@@ -146,8 +141,6 @@ class RunPageState(AppState):
             self._curves = found.curves
             self._total = run.progress.total_steps
             self._draw()
-
-    _total: int = 0
 
     def _set(self, name: str, value: Any) -> None:
         if getattr(self, name) != value:

@@ -106,7 +106,7 @@ class RunDetails:
     attempt: int
     is_final: bool
     is_settled: bool
-    """Nothing about it will change by itself any more: final or waiting, and its machine is proved gone."""
+    """Nothing about it can change any more: final, and its machine is proved gone."""
     phases: Sequence[PhaseTime]
     progress: Progress
     machine: MachineFacts | None
@@ -123,9 +123,6 @@ class RunDetails:
     scores: Mapping[str, float]
 
 
-_WAITING = frozenset(
-    {RunState.DRAFT, RunState.PAUSED, RunState.NEEDS_RECOVERY, RunState.ADAPTER_READY, *LIFECYCLE.final}
-)
 _GONE = frozenset({MachineState.RELEASED, MachineState.ABSENT})
 
 
@@ -148,7 +145,7 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         started_at=run.started_at,
         attempt=run.attempt,
         is_final=run.state in LIFECYCLE.final,
-        is_settled=run.state in _WAITING and (machine is None or machine.state in _GONE),
+        is_settled=run.state in LIFECYCLE.final and (machine is None or machine.state in _GONE),
         phases=_phases(session, run),
         progress=_progress(session, run, machine, evaluation),
         machine=_machine(machine, now_of(session)) if machine else None,

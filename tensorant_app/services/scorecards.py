@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlmodel import Session
+from sqlmodel import Session, col, func, select
 
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
@@ -50,6 +50,7 @@ class Show(StrEnum):
     GAINED = "gained"
     LOST = "lost"
     BOTH_WRONG = "both_wrong"
+    BOTH_RIGHT = "both_right"
 
 
 _SHOWN: Mapping[Show, frozenset[Change]] = {
@@ -58,6 +59,7 @@ _SHOWN: Mapping[Show, frozenset[Change]] = {
     Show.GAINED: frozenset({Change.GAINED}),
     Show.LOST: frozenset({Change.LOST}),
     Show.BOTH_WRONG: frozenset({Change.BOTH_WRONG}),
+    Show.BOTH_RIGHT: frozenset({Change.BOTH_RIGHT}),
 }
 
 
@@ -103,6 +105,22 @@ class Scorecard:
     rows: int
     by_likelihood: int
     """Rows that the baseline got right only by the label it finds most likely."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedEvaluation:
+    """An evaluation in the project's list."""
+
+    id: UUID
+    kind: EvaluationKind
+    state: EvaluationState
+    sentence: str | None
+    run_name: str
+    dataset: str
+    version: int
+    created_at: datetime
+    scores: Mapping[str, float]
+    verdict: Mapping[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,6 +207,44 @@ def list_rows(
     version = session.get_one(DatasetVersion, row.version_id)
     questions = _questions(version.content_sha256, [pair.base.row for pair in page])
     return RowPage([_view(pair, questions.get(pair.base.row, "")) for pair in page], start, len(found))
+
+
+def list_evaluations(
+    session: Session, caller: Caller, project_id: UUID, *, start: int = 0
+) -> tuple[list[ListedEvaluation], int]:
+    """Up to 50 of a project's from `start`, newest first, and how many there are."""
+    caller.require(Permission.SEE)
+    own_row(session, caller, Project, project_id, "project")
+    if start < 0:
+        raise Invalid({"start": "A page begins at row 0 or later."})
+    of_project = col(Evaluation.project_id) == project_id
+    total = session.exec(select(func.count()).select_from(Evaluation).where(of_project)).one()
+    query = (
+        select(Evaluation, DatasetVersion.number, Dataset.name, Run.name)
+        .join(DatasetVersion, col(DatasetVersion.id) == col(Evaluation.version_id))
+        .join(Dataset, col(Dataset.id) == col(DatasetVersion.dataset_id))
+        .join(Run, col(Run.id) == col(Evaluation.run_id), isouter=True)
+        .where(of_project)
+        .order_by(col(Evaluation.created_at).desc(), col(Evaluation.id).desc())
+        .offset(start)
+        .limit(PAGE_ROWS)
+    )
+    found = [
+        ListedEvaluation(
+            id=row.id,
+            kind=row.kind,
+            state=row.state,
+            sentence=row.sentence,
+            run_name=run_name or "",
+            dataset=dataset,
+            version=number,
+            created_at=row.created_at,
+            scores=row.scores or {},
+            verdict=row.verdict,
+        )
+        for row, number, dataset, run_name in session.exec(query)
+    ]
+    return found, total
 
 
 def _own(session: Session, caller: Caller, project_id: UUID, evaluation_id: UUID) -> Evaluation:
