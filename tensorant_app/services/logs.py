@@ -31,8 +31,8 @@ _MOST_BYTES = 256 << 10
 """Read of each file at one look; the next goes on."""
 _LONGEST = 2_000
 """Characters of a line."""
-_BAD = re.compile(r"\b(error|traceback|exception|killed|out of memory)\b", re.IGNORECASE)
-_ODD = re.compile(r"\bwarn(ing)?\b", re.IGNORECASE)
+_BAD = re.compile(r"(error|traceback|exception|killed|out of memory)\b", re.IGNORECASE)
+_ODD = re.compile(r"warn(ing)?\b", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
