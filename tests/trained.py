@@ -36,7 +36,9 @@ def metric_lines(steps: int, *, first: int = 1, epoch_steps: int = 200, began: d
         stamp = {"at": (at + timedelta(seconds=step)).isoformat(), "attempt": 1, "boot": 1, "step": step}
         epoch = round(step / epoch_steps, 4)
         values = {"loss": loss, "learning_rate": 2e-4, "grad_norm": 0.6 + draw.random() / 5}
-        yield json.dumps({**stamp, "epoch": epoch, **values, "tokens_per_second": 3000 + draw.gauss(0, 40), "seconds": 1})
+        yield json.dumps(
+            {**stamp, "epoch": epoch, **values, "tokens_per_second": 3000 + draw.gauss(0, 40), "seconds": 1}
+        )
         if step % epoch_steps == 0:
             yield json.dumps({**stamp, "epoch": epoch, "validation_loss": loss + 0.03})
 
@@ -80,7 +82,9 @@ def score_run(run_id: UUID, *, rows: int = 100, base: Sequence[int], tuned: Sequ
         run = session.get_one(Run, run_id)
         baseline = session.get_one(Evaluation, run.baseline_id)
         values = baseline.model_dump() | {"id": UUID(int=run_id.int ^ 1), "kind": EvaluationKind.ADAPTER}
-        evaluation = Evaluation(**values | {"run_id": run.id, "baseline_id": baseline.id, "created_at": now_of(session)})
+        evaluation = Evaluation(
+            **values | {"run_id": run.id, "baseline_id": baseline.id, "created_at": now_of(session)}
+        )
         session.add(evaluation)
         run.evaluation_id = evaluation.id
         rule, baseline_id = training.rule_of(run.gate), baseline.id

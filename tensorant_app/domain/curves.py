@@ -8,8 +8,9 @@ from itertools import groupby
 
 MOST_BUCKETS = 600
 """Kept per curve; the width of a bucket doubles whenever there are more."""
-SMOOTHING = 0.9
-_DIGITS = 5
+_WINDOWS = 24
+"""Stretches that the smoothed line is a mean of."""
+_DIGITS = 4
 
 Point = tuple[float, float]
 """Step and value."""
@@ -94,14 +95,23 @@ def lasts(curve: Folded) -> list[Point]:
 
 
 def smoothed(curve: Folded) -> list[Point]:
-    """A running mean over the buckets, begun without a pull towards the first value."""
-    points: list[Point] = []
-    total = weight = 0.0
-    for bucket in curve.buckets:
-        total = SMOOTHING * total + (1 - SMOOTHING) * (bucket.low + bucket.high + bucket.last) / 3
-        weight = SMOOTHING * weight + 1 - SMOOTHING
-        points.append((bucket.step, _rounded(total / weight)))
+    """The mean of each bucket and its neighbours on both sides, so that the line does not lag behind."""
+    middles = [(bucket.low + bucket.high + bucket.last) / 3 for bucket in curve.buckets]
+    reach = max(2, len(middles) // _WINDOWS)
+    points = []
+    for place, bucket in enumerate(curve.buckets):
+        near = min(reach, place, len(middles) - 1 - place)
+        window = middles[place - near : place + near + 1]
+        points.append((bucket.step, _rounded(sum(window) / len(window))))
     return points
+
+
+def highs(curve: Folded) -> list[Point]:
+    return [(bucket.step, bucket.high) for bucket in curve.buckets]
+
+
+def lows(curve: Folded) -> list[Point]:
+    return [(bucket.step, bucket.low) for bucket in curve.buckets]
 
 
 def say_trend(smooth: Sequence[Point], validation: Sequence[Point]) -> str:

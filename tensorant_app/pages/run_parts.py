@@ -134,8 +134,13 @@ def overview() -> rx.Component:
     return rx.el.div(
         loss_chart(),
         grid(
-            _small("Gradient norm", S.gradient_figure, "A spike that stays is a sign of a learning rate too high."),
-            _small("Tokens per second", S.speed_figure, "Dips are checkpoints and validations."),
+            _small(
+                "Gradient norm",
+                S.gradient_figure,
+                S.gradient,
+                "Highest of each stretch. Spikes that stay ask for a lower learning rate.",
+            ),
+            _small("Tokens per second", S.speed_figure, S.speed, "Lowest of each stretch."),
         ),
         logs("overview-log"),
         class_name="stack",
@@ -317,8 +322,8 @@ def _returned() -> rx.Component:
     return card(checks(S.findings), title=S.trouble.what, right=[meta(S.trouble.story)])
 
 
-def _small(title: str, figure: Any, sentence: str) -> rx.Component:
-    return chart_card(title, figure, sentence, has_points=S.has_points, waiting=S.waiting, height=120)
+def _small(title: str, figure: Any, last: Any, sentence: str) -> rx.Component:
+    return chart_card(title, figure, sentence, has_points=S.has_points, waiting=S.waiting, height=120, right=last)
 
 
 def _setting(row: rx.Var[SettingRow]) -> rx.Component:

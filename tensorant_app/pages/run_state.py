@@ -49,6 +49,8 @@ class RunPageState(AppState):
     loss_figure: dict[str, Any] = EMPTY
     gradient_figure: dict[str, Any] = EMPTY
     speed_figure: dict[str, Any] = EMPTY
+    gradient: str = ""
+    speed: str = ""
     points: list[list[str]] = []
     trend: str = ""
     waiting: str = ""
@@ -165,6 +167,8 @@ class RunPageState(AppState):
         )
         self.gradient_figure = metric_figure(found.gradient, total_steps=total)
         self.speed_figure = metric_figure(found.speed, total_steps=total)
+        self.gradient = f"{found.last_gradient:.2f}" if found.last_gradient is not None else ""
+        self.speed = f"{found.last_speed:,.0f}" if found.last_speed is not None else ""
         self.trend, self.points = found.sentence, [list(line) for line in found.table]
 
 

@@ -26,7 +26,7 @@ LOSS, VALIDATION, GRADIENT, SPEED = "loss", "validation_loss", "grad_norm", "tok
 NAMES = (LOSS, VALIDATION, GRADIENT, SPEED)
 _MOST_BYTES = 16 << 20
 """Read at one look; the next goes on."""
-_LOSS_BUCKETS, _VALIDATION_POINTS, _SMALL_BUCKETS = 120, 60, 45
+_LOSS_BUCKETS, _VALIDATION_POINTS, _SMALL_BUCKETS = 120, 60, 90
 """240 + 120 + 60 + 2 × 90 = 600 points in all."""
 _TABLE_ROWS = 20
 _MOST_BUILT = 64
@@ -53,7 +53,11 @@ class RunCurves:
     smooth: Sequence[Point]
     validation: Sequence[Point]
     gradient: Sequence[Point]
+    """The highest of each stretch, so that no spike is lost."""
     speed: Sequence[Point]
+    """The lowest of each stretch."""
+    last_gradient: float | None
+    last_speed: float | None
     sentence: str
     table: Sequence[Sequence[str]]
     """Step, training, smoothed, validation."""
@@ -134,17 +138,22 @@ def _build(found: Mapping[str, Folded]) -> RunCurves:
     loss = curves.thinned(found[LOSS], _LOSS_BUCKETS)
     smooth = curves.smoothed(loss)
     validation = curves.lasts(curves.thinned(found[VALIDATION], _VALIDATION_POINTS))
-    small = [curves.extremes(curves.thinned(found[name], _SMALL_BUCKETS)) for name in (GRADIENT, SPEED)]
     return RunCurves(
         version="",
         training=curves.extremes(loss),
         smooth=smooth,
         validation=validation,
-        gradient=small[0],
-        speed=small[1],
+        gradient=curves.highs(curves.thinned(found[GRADIENT], _SMALL_BUCKETS)),
+        speed=curves.lows(curves.thinned(found[SPEED], _SMALL_BUCKETS)),
+        last_gradient=_last(found[GRADIENT]),
+        last_speed=_last(found[SPEED]),
         sentence=curves.say_trend(smooth, validation),
         table=_table(curves.lasts(loss), dict(smooth), validation),
     )
+
+
+def _last(curve: Folded) -> float | None:
+    return curve.buckets[-1].last if curve.buckets else None
 
 
 def _table(training: Sequence[Point], smooth: Mapping[float, float], validation: Sequence[Point]) -> list[list[str]]:

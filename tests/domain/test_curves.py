@@ -41,8 +41,12 @@ def test_what_a_later_attempt_did_again_counts() -> None:
     assert points == [(step, 5.0) for step in range(1, 6)] + [(step, 1.0) for step in range(6, 16)]
 
 
-def test_the_smoothed_curve_begins_at_its_first_value() -> None:
-    assert smoothed(fold(EMPTY, {1: 2.0, 2: 2.0}))[0] == (1, 2.0)
+def test_the_smoothed_curve_begins_at_its_first_value_and_does_not_lag() -> None:
+    points = smoothed(fold(EMPTY, {step: float(100 - step) for step in range(1, 51)}))
+
+    assert points[0] == (1, 99.0)
+    assert points[25] == (26, 74.0)
+    assert points[-1] == (50, 50.0)
 
 
 def test_the_sentence_warns_where_validation_rises_under_a_falling_loss() -> None:
