@@ -29,14 +29,7 @@ def run_page() -> rx.Component:
         parts.trouble(),
         columns(
             [
-                tabs(
-                    [
-                        Tab("overview", "Overview", parts.overview()),
-                        Tab("logs", "Logs", parts.logs("whole-log")),
-                        Tab("configuration", "Configuration", parts.configuration()),
-                        Tab("events", "Events", parts.events(), count=RunPageState.events.length()),
-                    ]
-                )
+                rx.cond(run.state == "draft", parts.configuration(), _tabs()),
             ],
             parts.side(),
         ),
@@ -46,4 +39,15 @@ def run_page() -> rx.Component:
         if_text(run.id, body, if_text(RunPageState.error, rx.fragment(), skeleton_page())),
         crumbs=[Crumb("Runs", routes.runs(ProjectState.project.id)), Crumb(run.name, "")],
         said=run.said,
+    )
+
+
+def _tabs() -> rx.Component:
+    return tabs(
+        [
+            Tab("overview", "Overview", parts.overview()),
+            Tab("logs", "Logs", parts.logs("whole-log")),
+            Tab("configuration", "Configuration", parts.configuration()),
+            Tab("events", "Events", parts.events(), count=RunPageState.events.length()),
+        ]
     )

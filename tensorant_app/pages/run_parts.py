@@ -119,15 +119,23 @@ def trouble() -> rx.Component:
         S.trouble.kind,
         ("needs_recovery", _recovery()),
         ("failed", _failed()),
-        ("release_failed", _waits(_retry())),
-        ("checking", _waits(_confirm_absent())),
-        ("paused", _waits(_resume())),
-        ("unscored", _waits()),
+        ("paused", _waits(S.trouble, _resume())),
+        ("unscored", _waits(S.trouble)),
         ("cancelled", callout(rx.el.b(S.trouble.what, class_name="strong"), " ", S.trouble.lost)),
         ("draft", _returned()),
         quiet,
     )
-    return if_text(S.trouble.kind, rx.el.div(shown, style={"margin_bottom": "16px"}))
+    machine = rx.match(
+        S.machine_trouble.kind,
+        ("release_failed", _waits(S.machine_trouble, _retry())),
+        ("checking", _waits(S.machine_trouble, _confirm_absent())),
+        quiet,
+    )
+    space = {"margin_bottom": "16px"}
+    return rx.fragment(
+        if_text(S.machine_trouble.kind, rx.el.div(machine, style=space)),
+        if_text(S.trouble.kind, rx.el.div(shown, style=space)),
+    )
 
 
 def overview() -> rx.Component:
@@ -297,10 +305,10 @@ def _failed() -> rx.Component:
     )
 
 
-def _waits(*actions: rx.Component) -> rx.Component:
+def _waits(trouble: Any, *actions: rx.Component) -> rx.Component:
     return callout(
-        rx.el.div(S.trouble.what, class_name="strong"),
-        rx.el.p(S.trouble.story, " ", S.trouble.lost),
+        rx.el.div(trouble.what, class_name="strong"),
+        rx.el.p(trouble.story, " ", trouble.lost),
         *actions,
         tone="amber",
     )

@@ -42,6 +42,7 @@ class RunPageState(AppState):
     machine: Machine = Machine()
     origin: Origin = Origin()
     trouble: Trouble = Trouble()
+    machine_trouble: Trouble = Trouble()
     findings: list[CheckLine] = []
     settings: list[SettingRow] = []
     events: list[EventRow] = []
@@ -134,6 +135,7 @@ class RunPageState(AppState):
         self._set("machine", words.machine_of(run))
         self._set("origin", words.origin_of(run))
         self._set("trouble", words.trouble_of(run))
+        self._set("machine_trouble", words.machine_trouble_of(run))
         self._set("findings", words.findings_of(run))
         self._set("settings", words.settings_of(run.settings))
         self._set("events", words.events_of(found.happenings))

@@ -245,14 +245,19 @@ def findings_of(run: RunDetails) -> list[CheckLine]:
     return [CheckLine(one["verdict"], one["sentence"]) for one in run.findings if one["verdict"] != "pass"]
 
 
-def trouble_of(run: RunDetails) -> Trouble:
-    """Why a person is asked for; the machine's troubles come first, for they may cost money."""
+def machine_trouble_of(run: RunDetails) -> Trouble:
+    """A machine that nobody has proved gone or there: it may cost money."""
     if run.machine is not None and run.machine.state is MachineState.RELEASE_FAILED:
         story = "Tensorant keeps asking for its release until it is proved gone. Its slot stays taken until then."
         return Trouble("release_failed", "The machine's release is not confirmed.", story, run.machine.sentence or "")
     if run.machine is not None and run.machine.is_overdue:
         story = "The provider's answer is late or lost. A machine of this name is looked for; none is asked for twice."
         return Trouble("checking", "The launch is being checked.", story)
+    return Trouble()
+
+
+def trouble_of(run: RunDetails) -> Trouble:
+    """Why the run asks for a person."""
     kept = _kept(run)
     said = run.sentence or ""
     match run.state:
@@ -326,7 +331,8 @@ def _phase(phase: PhaseTime, run: RunDetails) -> Phase:
 def _phase_detail(phase: PhaseTime, run: RunDetails) -> str:
     if phase.seconds is not None:
         return say_seconds(phase.seconds)
-    return "not reached" if run.is_final else "to come"
+    stopped = run.is_final or run.state in {RunState.PAUSED, RunState.NEEDS_RECOVERY}
+    return "not reached" if stopped else "to come"
 
 
 def _phone_line(phases: Sequence[PhaseTime]) -> tuple[str, str]:

@@ -61,6 +61,11 @@ HANDLERS: dict[str, Case] = {
     "ProjectState.open": Case(),
     "AccountState.load": Case(),
     "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
+    "RunPageState.load": Case(path=run_path, names_ours=True),
+    "RunPageState.watch": Case(path=run_path, names_ours=True),
+    "RunPageState.launch": Case(Role.MEMBER, path=run_path, names_ours=True),
+    "RunPageState.cancel": Case(Role.MEMBER, path=run_path, names_ours=True),
+    "RunPageState.show_log_axis": Case(arguments=lambda world, person: [False]),
 }
 """Every event handler of every page state. A new one without its line here fails the walk."""
 
