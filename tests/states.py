@@ -7,21 +7,23 @@ from collections.abc import Iterator
 from typing import Any
 
 import reflex as rx
-from reflex.istate.data import HeaderData
+from reflex.istate.data import HeaderData, ReflexURL, URLData
 
 from tensorant_app.state import AppState
 
 
-def make_state(kind: type[AppState], cookies: str = "") -> Any:
-    """A tab of the person whose browser sends these cookies."""
+def make_state(kind: type[AppState], cookies: str = "", path: str = "/") -> Any:
+    """A tab of the person whose browser sends these cookies, open at this address."""
     root = rx.State(_reflex_internal_init=True)
     root.rx_router_headers = HeaderData(cookie=cookies)
+    root.rx_router_url = URLData.from_url(ReflexURL(f"http://localhost{path}"))
     return root.get_substate(kind.get_full_name().split(".")[1:])
 
 
 async def call(state: Any, handler: str, *arguments: Any) -> None:
     """Run an event handler to its end, whatever it answers."""
-    answer = state.event_handlers[handler].fn(state, *arguments)
+    kinds = (kind for kind in type(state).__mro__ if issubclass(kind, AppState) and handler in kind.event_handlers)
+    answer = next(kinds).event_handlers[handler].fn(state, *arguments)
     if inspect.isasyncgen(answer):
         async for _ in answer:
             pass

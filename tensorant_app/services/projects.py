@@ -3,20 +3,101 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from uuid import UUID
 
-from sqlmodel import Session
+from sqlmodel import Session, col, func, select
 
 from tensorant_app.db import clock
+from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
+from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import BaseFacts
+from tensorant_app.services.lookup import own_row
 
 _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[0-9a-f]{40}")
+_MOST_IN_SWITCHER = 50
+_RELEASE_IS_LATE = timedelta(minutes=2)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectView:
+    id: UUID
+    name: str
+    base_repo_id: str
+    base_revision: str
+    base_parameters: int
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Unreleased:
+    """A machine that may still be paid for although nobody wants it."""
+
+    name: str
+    gpu_type: str
+    since: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What stands around every page."""
+
+    project: ProjectView | None
+    projects: Sequence[ProjectView]
+    runs: int
+    """Of this project."""
+    running: int
+    """Machines of the organization that are at work."""
+    unreleased: Sequence[Unreleased]
+
+
+def look_around(session: Session, caller: Caller, project_id: UUID | None) -> Surroundings:
+    """For the frame of a page, inside a project or outside of any."""
+    caller.require(Permission.SEE)
+    project = own_row(session, caller, Project, project_id, "project") if project_id else None
+    others = select(Project).where(Project.organization_id == caller.organization_id)
+    newest = others.order_by(col(Project.created_at).desc()).limit(_MOST_IN_SWITCHER)
+    count = select(func.count()).select_from(Run)
+    held = select(Machine).where(
+        Machine.organization_id == caller.organization_id, col(Machine.state).in_(list(HOLDS_SLOT))
+    )
+    unreleased = [late for machine in session.exec(held) if (late := _unreleased(machine, now_of(session)))]
+    at_work = [MachineState.ASKED, MachineState.HELD]
+    machines = session.exec(held.where(col(Machine.state).in_(at_work), col(Machine.release_wanted_at).is_(None)))
+    return Surroundings(
+        project=view(project) if project else None,
+        projects=[view(other) for other in session.exec(newest)],
+        runs=session.exec(count.where(Run.project_id == project.id)).one() if project else 0,
+        running=len(machines.all()),
+        unreleased=unreleased,
+    )
+
+
+def view(project: Project) -> ProjectView:
+    return ProjectView(
+        project.id,
+        project.name,
+        project.base_repo_id,
+        project.base_revision,
+        project.base_parameters,
+        project.created_at,
+    )
+
+
+def _unreleased(machine: Machine, now: datetime) -> Unreleased | None:
+    since = machine.release_wanted_at or machine.release_sent_at
+    if since is None or (machine.state is not MachineState.RELEASE_FAILED and now - since < _RELEASE_IS_LATE):
+        return None
+    return Unreleased(machine.name, machine.gpu_type, since)
 
 
 def create_project(session: Session, caller: Caller, name: str, facts: BaseFacts) -> UUID:

@@ -58,6 +58,7 @@ class Case:
 
 HANDLERS: dict[str, Case] = {
     "AppState.enter": Case(),
+    "ProjectState.open": Case(),
     "AccountState.load": Case(),
     "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
 }

@@ -1,0 +1,148 @@
+"""What stands around every page: rail, top bar and banner drawn from state, and the project of the address."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import reflex as rx
+
+from tensorant_app import routes
+from tensorant_app.components.buttons import button
+from tensorant_app.components.callouts import banner, error_panel, refusal
+from tensorant_app.components.navigation import ProjectLink, organization_groups, project_groups, project_switcher
+from tensorant_app.components.shell import page_frame
+from tensorant_app.components.skeletons import skeleton_page
+from tensorant_app.components.topbar import Crumb, Viewer, running_cost
+from tensorant_app.components.values import Node, Text, if_, if_text
+from tensorant_app.pages.words import ago
+from tensorant_app.services import projects
+from tensorant_app.services.projects import ProjectView, Surroundings, Unreleased
+from tensorant_app.state import AppState, id_of
+
+
+@dataclass(frozen=True)
+class ProjectFacts:
+    """The project of the address; its id is empty until it has been looked up."""
+
+    id: str = ""
+    name: str = ""
+    base: str = ""
+    revision: str = ""
+    parameters: int = 0
+
+
+class ProjectState(AppState):
+    project: ProjectFacts = ProjectFacts()
+    projects: list[ProjectLink] = []
+    runs: str = ""
+    viewer: Viewer = Viewer()
+    running: str = ""
+    unreleased: str = ""
+    """Said in the amber banner; empty while every machine is accounted for."""
+    is_there: bool = False
+    """Looked up and found. Where it is not and an error stands, the address leads nowhere."""
+
+    @rx.event
+    async def open(self) -> None:
+        """After `AppState.enter` in every page's on_load: what stands around the page, and its project."""
+        text = segment(self, "projects")
+        inside = text not in ("", "new")
+        if inside and text != self.project.id:
+            self.is_there = False
+        found = await self._see(
+            lambda session, caller: projects.look_around(session, caller, id_of(text) if inside else None)
+        )
+        if found is None:
+            self.project, self.is_there = ProjectFacts(), False
+            return
+        self._show(found)
+
+    def _show(self, found: Surroundings) -> None:
+        self.is_there = True
+        self.project = _facts(found.project) if found.project else ProjectFacts()
+        self.projects = [ProjectLink(str(one.id), one.name, one.base_repo_id) for one in found.projects]
+        self.runs = str(found.runs) if found.runs else ""
+        self.running = f"{found.running} running" if found.running else ""
+        self.unreleased = _say_unreleased(found.unreleased)
+        me = self.me
+        self.viewer = Viewer(me.name, _initials(me.name or me.email), me.email, me.organization, me.role.capitalize())
+
+
+ENTER = (AppState.enter, ProjectState.open)
+"""Begins every page's on_load; what follows may rely on `me` and `ProjectState.project`."""
+
+
+def framed(
+    here: str,
+    *children: Node,
+    crumbs: Sequence[Crumb] = (),
+    project: bool = True,
+    said: Text = "",
+    full_width: bool = False,
+    shows_refusal: bool = True,
+) -> rx.Component:
+    """A whole page. `here`: the place to mark in the rail. `crumbs`: after the project's own, the last without address.
+
+    `shows_refusal`: what the last event was refused for stands above the page; off where dialogs show it themselves.
+    """
+    groups = (
+        project_groups(ProjectState.project.id, AppState.me.organization, runs=ProjectState.runs)
+        if project
+        else organization_groups(AppState.me.organization)
+    )
+    own = [Crumb(ProjectState.project.name, routes.overview(ProjectState.project.id))] if project else []
+    above = [refusal(AppState.error, AppState.reasons)] if shows_refusal else []
+    return page_frame(
+        if_(
+            ProjectState.is_there, rx.fragment(*above, *children), if_text(AppState.error, _missing(), skeleton_page())
+        ),
+        here=here,
+        groups=groups,
+        crumbs=[*own, *crumbs],
+        viewer=ProjectState.viewer,
+        switcher=_switcher("projects-menu"),
+        phone_switcher=_switcher("projects-menu-phone"),
+        running=running_cost(ProjectState.running, "$0"),
+        banner=if_text(ProjectState.unreleased, banner(ProjectState.unreleased)),
+        said=said,
+        full_width=full_width,
+        is_alive=rx.State.is_hydrated,
+    )
+
+
+def segment(state: AppState, after: str) -> str:
+    """The part of the open page's address that follows `after`: the project's id after `projects`; or nothing."""
+    parts = urlsplit(str(state.router.url)).path.strip("/").split("/")
+    return parts[parts.index(after) + 1] if after in parts[:-1] else ""
+
+
+def _switcher(menu: str) -> rx.Component:
+    facts = ProjectState.project
+    return project_switcher(facts.name, facts.base, ProjectState.projects, facts.id, menu=menu)
+
+
+def _missing() -> rx.Component:
+    return error_panel(
+        AppState.error,
+        rx.el.p("It may have been deleted, or it belongs to another organization than the one you are signed in to."),
+        actions=[button("All projects", kind="solid", href=routes.PROJECTS)],
+    )
+
+
+def _facts(view: ProjectView) -> ProjectFacts:
+    return ProjectFacts(str(view.id), view.name, view.base_repo_id, view.base_revision, view.base_parameters)
+
+
+def _say_unreleased(machines: Sequence[Unreleased]) -> str:
+    if not machines:
+        return ""
+    are = "1 machine is" if len(machines) == 1 else f"{len(machines)} machines are"
+    names = ", ".join(f"{machine.name} ({machine.gpu_type}, asked {ago(machine.since)})" for machine in machines[:3])
+    return f"{are} not confirmed released: {names}. Tensorant keeps asking until the release is proved."
+
+
+def _initials(name: str) -> str:
+    words = name.replace("@", " ").split()
+    return "".join(word[0] for word in words[:2]).upper()

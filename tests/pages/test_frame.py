@@ -1,0 +1,73 @@
+"""What stands around every page."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.session import unit_of_work
+from tensorant_app.domain.machines import MachineState
+from tensorant_app.pages.frame import ProjectState
+from tensorant_app.pages.words import ago, count, parameters, share, span
+from tests.factories import ask_machine, make_project, make_run
+from tests.pages.conftest import visit
+from tests.people import Person
+
+NOW = datetime.now(UTC)
+
+
+def test_the_frame_knows_the_project_of_the_address_and_its_neighbours(owner: Person) -> None:
+    with unit_of_work() as session:
+        first = make_project(session, owner.organization_id)
+        second = make_project(session, owner.organization_id)
+
+    state = visit(ProjectState, owner, f"/projects/{first.id}/data", "enter", "open")
+
+    assert (state.project.id, state.is_there, state.error) == (str(first.id), True, "")
+    assert {link.id for link in state.projects} == {str(first.id), str(second.id)}
+    assert state.viewer.organization == "Acme"
+
+
+@pytest.mark.parametrize("path", ["/projects", "/projects/new", "/account"])
+def test_outside_a_project_it_shows_only_the_organization(owner: Person, path: str) -> None:
+    state = visit(ProjectState, owner, path, "enter", "open")
+
+    assert (state.project.id, state.is_there) == ("", True)
+
+
+@pytest.mark.parametrize("thing", ["theirs", "nonsense"])
+def test_an_address_of_another_organization_leads_nowhere(owner: Person, stranger: Person, thing: str) -> None:
+    with unit_of_work() as session:
+        project = make_project(session, owner.organization_id)
+    text = str(project.id) if thing == "theirs" else "nonsense"
+
+    state = visit(ProjectState, stranger, f"/projects/{text}", "enter", "open")
+
+    assert state.error
+    assert (state.project.id, state.is_there, state.projects) == ("", False, [])
+
+
+def test_machines_at_work_and_machines_nobody_got_rid_of_are_told_apart(owner: Person) -> None:
+    working = ask_machine(owner.caller, make_run(owner.caller), NOW)
+    stuck = ask_machine(owner.caller, make_run(owner.caller), NOW)
+    with unit_of_work() as session:
+        machine = session.get_one(Machine, stuck)
+        machine.state, machine.release_wanted_at = MachineState.RELEASE_FAILED, NOW - timedelta(minutes=6)
+        name = machine.name
+        assert session.get_one(Machine, working).state is MachineState.ASKED
+
+    state = visit(ProjectState, owner, "/projects", "enter", "open")
+
+    assert state.running == "1 running"
+    assert state.unreleased.startswith(f"1 machine is not confirmed released: {name} (fake, asked 6 min ago)")
+
+
+def test_words_for_numbers() -> None:
+    assert [span(timedelta(seconds=s)) for s in (5, 61, 7200, 200_000)] == ["5 s", "1 min", "2 h", "2 d"]
+    assert ago(NOW - timedelta(seconds=3), NOW) == "just now"
+    assert ago(None) == ""
+    assert (count(1, "row"), count(4312, "row")) == ("1 row", "4,312 rows")
+    assert (share(1, 3), share(0, 0)) == ("33.3 %", "–")
+    assert (parameters(135_000_000), parameters(8_200_000_000)) == ("135 M", "8.2 B")
