@@ -212,14 +212,14 @@ def _page_query(where: Sequence[sa.ColumnElement[bool]], asked: Asked, page: int
 
 def _order(asked: Asked) -> list[sa.ColumnElement[Any]]:
     """Newest first among equals, so that pages never overlap."""
-    keys: Mapping[str, sa.ColumnElement[Any]] = {
+    keys: Mapping[str, Any] = {
         "created": col(Run.created_at),
         "name": sa.func.lower(col(Run.name)),
         "state": col(Run.state),
         "version": col(DatasetVersion.number),
     }
     key = keys[asked.sort]
-    first = key.desc() if asked.descending else key.asc()
+    first: sa.ColumnElement[Any] = key.desc() if asked.descending else key.asc()
     newest = [] if asked.sort == "created" else [col(Run.created_at).desc()]
     return [first, *newest, col(Run.id).desc() if asked.descending or newest else col(Run.id).asc()]
 
@@ -283,4 +283,5 @@ def _seconds_left(status: Mapping[str, Any]) -> float | None:
     done, total = status.get("step", 0), status.get("total_steps", 0)
     if done < 1 or total <= done:
         return None
-    return float(status.get("elapsed", 0.0)) / done * (total - done)
+    pace = float(status.get("elapsed", 0.0)) / float(done)
+    return pace * float(total - done)
