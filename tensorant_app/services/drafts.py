@@ -58,6 +58,14 @@ class FormView:
     base_revision: str
 
 
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A draft that was just made, and where it lies."""
+
+    id: UUID
+    project_id: UUID
+
+
 def show_form(session: Session, caller: Caller, project_id: UUID) -> FormView:
     """What this member typed last in this project, or the defaults with the newest version and its baseline."""
     caller.require(Permission.SEE)
@@ -144,7 +152,7 @@ def rename_run(session: Session, caller: Caller, run_id: UUID, name: str) -> Non
     write_audit(session, caller, "runs.rename", run.id)
 
 
-def create_retry_draft(session: Session, caller: Caller, run_id: UUID) -> UUID:
+def create_retry_draft(session: Session, caller: Caller, run_id: UUID) -> Draft:
     """The same settings as a new draft, once no machine of the failed or cancelled run may still work."""
     caller.require(Permission.PREPARE)
     run = own_row(session, caller, Run, run_id, "run")
@@ -162,7 +170,7 @@ def create_retry_draft(session: Session, caller: Caller, run_id: UUID) -> UUID:
         margin=run.gate.get("margin", 0.0),
     )
     write_audit(session, caller, "runs.retry", draft, of=str(run.id))
-    return draft
+    return Draft(draft, run.project_id)
 
 
 def copy_to_form(session: Session, caller: Caller, run_id: UUID) -> UUID:

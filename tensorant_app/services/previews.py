@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +10,7 @@ from uuid import UUID
 
 from sqlmodel import Session
 
+from tensorant_app.db import clock
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
@@ -59,9 +60,29 @@ def read_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
     return readiness.make_subject(session, project, version, baseline, settings)
 
 
-def look(subject: Subject) -> list[Finding]:
+@dataclass(frozen=True, slots=True)
+class Look:
+    findings: Sequence[Finding]
+    free: int
+    """Bytes of memory that a machine has left now; 0 where none answers."""
+
+
+def look(subject: Subject) -> Look:
     """Every check but the trainer's, which can take a minute. Call it with no transaction open."""
-    return readiness.check_all_but_trainer(subject, _inspect)
+    return Look(readiness.check_all_but_trainer(subject, _inspect), _free_memory(subject))
+
+
+def look_at_trainer() -> Finding:
+    """The slow one; remembered for 15 minutes."""
+    return readiness.check_trainer(clock.now())
+
+
+def _free_memory(subject: Subject) -> int:
+    try:
+        offers = subject.provider.offers()
+    except TensorantError:
+        return 0
+    return offers[0].memory_bytes if offers else 0
 
 
 def mend_of(finding: Finding, subject: Subject) -> Mend | None:
