@@ -58,9 +58,9 @@ def look_at_redis() -> Line:
     return Line("redis", problem is None, problem or "answers")
 
 
-def _note_bug(error: Exception) -> None:
+def _note_bug(exception: Exception) -> None:
     """What a page's handler let through: every use case of ours shows its own sentence, so this is a bug in a page."""
-    logging.getLogger(__name__).error("An event failed [%s]", secrets.token_hex(4), exc_info=error)
+    logging.getLogger(__name__).error("An event failed [%s]", secrets.token_hex(4), exc_info=exception)
 
 
 def _guarded(inner: ASGIApp) -> ASGIApp:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import reflex as rx
 from reflex.istate.data import HeaderData, ReflexURL, URLData
 
 from tensorant_app.state import AppState
+
+T = TypeVar("T")
 
 
 def make_state(kind: type[AppState], cookies: str = "", path: str = "/") -> Any:
@@ -18,6 +22,12 @@ def make_state(kind: type[AppState], cookies: str = "", path: str = "/") -> Any:
     root.rx_router_headers = HeaderData(cookie=cookies)
     root.rx_router_url = URLData.from_url(ReflexURL(f"http://localhost{path}"))
     return root.get_substate(kind.get_full_name().split(".")[1:])
+
+
+def run(work: Coroutine[Any, Any, T]) -> T:
+    """To its end, in a thread of its own: a browser of other tests may hold this one's event loop."""
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 async def call(state: Any, handler: str, *arguments: Any) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any
 
 import pytest
@@ -17,7 +16,7 @@ from tensorant_app.services import sessions
 from tensorant_app.state import AppState, id_of
 from tests.conftest import Clock
 from tests.people import Person, make_person
-from tests.states import call, make_state
+from tests.states import call, make_state, run
 
 
 @pytest.fixture
@@ -26,7 +25,7 @@ def person(sqlite_database: str, clock: Clock) -> Person:
 
 
 def do(state: Any, work: Any) -> Any:
-    return asyncio.run(state._do(work))
+    return run(state._do(work))
 
 
 def test_a_use_case_gets_its_session_and_its_caller(person: Person) -> None:
@@ -79,7 +78,7 @@ def test_nothing_is_written_by_what_only_looks(person: Person) -> None:
         session.exec(select(Member)).first().role = Role.OWNER  # type: ignore[union-attr]
         session.flush()
 
-    asyncio.run(state._see(write))
+    run(state._see(write))
 
     assert state.error.startswith("Something went wrong.")
 
@@ -100,7 +99,7 @@ def test_entering_a_page_says_who_is_looking_and_what_is_for_them(
     person = make_person(role)
     state = make_state(AppState, person.cookies)
 
-    asyncio.run(call(state, "enter"))
+    run(call(state, "enter"))
 
     assert (state.me.email, state.me.role, state.me.organization) == (person.email, role.value, "Acme")
     assert (state.me.may_prepare, state.me.may_decide, state.me.may_own) == (
@@ -130,7 +129,7 @@ class TestALivePage:
             seen.append(name)
             return len(seen) < 3
 
-        asyncio.run(state._watch(lambda session, caller: caller.name, show, every=2))
+        run(state._watch(lambda session, caller: caller.name, show, every=2))
 
         assert seen == [person.email] * 3
         assert sleeps == [2, 2]
@@ -142,7 +141,7 @@ class TestALivePage:
             sessions.sign_out_everywhere(person.cookies)
             return True
 
-        asyncio.run(state._watch(lambda session, caller: None, show))
+        run(state._watch(lambda session, caller: None, show))
 
         assert len(sleeps) == 1
         assert state.error.startswith("Your session has ended.")
@@ -156,7 +155,7 @@ class TestALivePage:
                 session.exec(select(Member).where(Member.id == person.caller.member_id)).one().role = Role.VIEWER
             return True
 
-        asyncio.run(state._watch(lambda session, caller: caller.require(Permission.PREPARE), demote))
+        run(state._watch(lambda session, caller: caller.require(Permission.PREPARE), demote))
 
         assert (
             state.error == "Your role (viewer) may not import, edit, freeze or save drafts. Ask an admin or the owner."
@@ -165,7 +164,7 @@ class TestALivePage:
     def test_stops_with_a_sentence_at_a_bug(self, person: Person, sleeps: list[float]) -> None:
         state = make_state(AppState, person.cookies)
 
-        asyncio.run(state._watch(lambda session, caller: 1 / 0, lambda _: True))
+        run(state._watch(lambda session, caller: 1 / 0, lambda _: True))
 
         assert state.error.startswith("This page has stopped following. It has been logged as ")
 
@@ -175,6 +174,6 @@ class TestALivePage:
         monkeypatch.setattr(module, "monotonic", lambda: 3600.0 * len(sleeps))
         state = make_state(AppState, person.cookies)
 
-        asyncio.run(state._watch(lambda session, caller: None, lambda _: True))
+        run(state._watch(lambda session, caller: None, lambda _: True))
 
         assert len(sleeps) == 12

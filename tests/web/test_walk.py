@@ -22,7 +22,7 @@ import tensorant_app.pages
 from tensorant_app.api import downloads, sign_in, uploads
 from tensorant_app.state import AppState
 from tests.people import Person
-from tests.states import all_states, call, make_state, own_handlers, variables
+from tests.states import all_states, call, make_state, own_handlers, run, variables
 from tests.web.world import DOORS, HANDLERS, ROLES, ROUTES, Case, World, ids_of, make_world, rows
 
 for _page in pkgutil.iter_modules(tensorant_app.pages.__path__, "tensorant_app.pages."):
@@ -64,7 +64,7 @@ def test_reflexs_own_setter_sets_nothing(data_dir: Path, state: type[AppState]) 
     tab = make_state(state)
     for name in tab.base_vars:
         with pytest.raises(AttributeError):
-            asyncio.run(call(tab, "setvar", name, "x"))
+            run(call(tab, "setvar", name, "x"))
 
 
 def test_every_route_has_its_line() -> None:
@@ -79,7 +79,7 @@ def test_a_handler_refuses_nobody_changed(world: World, name: str) -> None:
     """Nobody, and each role below the lowest."""
     case = HANDLERS[name]
     for person in [None, *(world.people[role] for role in ROLES[: ROLES.index(case.lowest)])]:
-        before, after, stored = run(world, name, case, person)
+        before, after, stored = perform(world, name, case, person)
 
         changed = {key for key in after if after[key] != before[key]}
         assert after["error"] != "''", f"{name} did not refuse {person and person.email}"
@@ -90,7 +90,7 @@ def test_a_handler_refuses_nobody_changed(world: World, name: str) -> None:
 @pytest.mark.parametrize("name", HANDLERS)
 def test_a_handler_shows_and_changes_nothing_of_another_organization(world: World, name: str) -> None:
     case = HANDLERS[name]
-    before, after, stored = run(world, name, case, world.stranger)
+    before, after, stored = perform(world, name, case, world.stranger)
 
     assert not [
         ours for ours in ids_of(world) if any(ours in after[key] and after[key] != before[key] for key in after)
@@ -104,7 +104,7 @@ def test_a_handler_shows_and_changes_nothing_of_another_organization(world: Worl
 @pytest.mark.parametrize("name", HANDLERS)
 def test_a_handler_works_for_the_lowest_role_that_may(world: World, name: str) -> None:
     case = HANDLERS[name]
-    _, after, _ = run(world, name, case, world.people[case.lowest])
+    _, after, _ = perform(world, name, case, world.people[case.lowest])
 
     assert after["error"] == "''"
 
@@ -122,7 +122,7 @@ def test_a_route_refuses_all_who_may_not_and_then_works(client: TestClient, worl
     assert ask(client, world, name, world.people[case.lowest]).is_success
 
 
-def run(
+def perform(
     world: World, name: str, case: Case, person: Person | None
 ) -> tuple[dict[str, str], dict[str, str], dict[str, list[str]]]:
     """The variables before and after the call, and every row before it."""
@@ -133,7 +133,7 @@ def run(
     arguments = case.arguments(world, person or world.people[ROLES[-1]])
     before, stored = variables(state), rows()
     with suppress(TimeoutError):
-        asyncio.run(asyncio.wait_for(call(state, handler, *arguments), _LONG_ENOUGH))
+        run(asyncio.wait_for(call(state, handler, *arguments), _LONG_ENOUGH))
     return before, variables(state), stored
 
 
