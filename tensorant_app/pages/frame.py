@@ -112,6 +112,11 @@ def framed(
     )
 
 
+def fault(name: str) -> rx.Var[str]:
+    """What the last event found wrong in this field of a form; empty where nothing."""
+    return rx.cond(AppState.fields.contains(name), AppState.fields[name], "")
+
+
 def segment(state: AppState, after: str) -> str:
     """The part of the open page's address that follows `after`: the project's id after `projects`; or nothing."""
     parts = urlsplit(str(state.router.url)).path.strip("/").split("/")

@@ -1,18 +1,25 @@
-"""Where one lands after signing in."""
+"""Where one lands after signing in: the project one last worked in, else the list of projects."""
 
 from __future__ import annotations
 
 import reflex as rx
+from reflex.event import EventSpec
 
-from tensorant_app.routes import HOME
+from tensorant_app import routes
+from tensorant_app.pages.frame import ENTER, framed
+from tensorant_app.services import projects
 from tensorant_app.state import AppState
 
 
-@rx.page(route=HOME, title="Tensorant", on_load=AppState.enter)
+class HomeState(AppState):
+    @rx.event
+    async def go(self) -> EventSpec | None:
+        found = await self._see(projects.last_project)
+        if self.error:
+            return None
+        return rx.redirect(routes.overview(found) if found else routes.PROJECTS, replace=True)
+
+
+@rx.page(route=routes.HOME, title="Tensorant", on_load=[*ENTER, HomeState.go])
 def home_page() -> rx.Component:
-    return rx.el.main(
-        rx.el.h1("Tensorant"),
-        rx.el.p("Signed in as ", rx.el.strong(AppState.me.name, id="me-name"), " of ", AppState.me.organization, "."),
-        rx.el.a("Account", href="/account"),
-        custom_attrs={"data-hydrated": rx.cond(rx.State.is_hydrated, "1", "0")},
-    )
+    return framed("projects", rx.el.h1("Tensorant", class_name="title"), project=False)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorant_app.domain.errors import NotFound, Refused
+from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.settings import get_settings
 from trainer.contract import BadManifest, Base, Manifest, load, verify_folder
 
@@ -45,6 +46,16 @@ class BaseFacts:
     bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class BaseLine:
+    """A base model in a list to choose from."""
+
+    repo_id: str
+    revision: str
+    parameters: int
+    bytes: int
+
+
 def find_base(repo_id: str, revision: str) -> Base:
     """The folder that holds this very revision, not yet verified."""
     for path in sorted(get_settings().bases_dir.glob(f"*/{MANIFEST}")):
@@ -55,6 +66,24 @@ def find_base(repo_id: str, revision: str) -> Base:
         f"The base model {repo_id} at revision {revision[:12]} is not on this computer. "
         f"Bring its folder back below {get_settings().bases_dir}, or fetch it again."
     )
+
+
+def list_bases(caller: Caller) -> list[BaseLine]:
+    """Every base model on this computer, as its folder says; not verified before one is chosen."""
+    caller.require(Permission.SEE)
+    lines = []
+    for path in sorted(get_settings().bases_dir.glob(f"*/{MANIFEST}")):
+        facts, folder = _facts(path), path.parent
+        if isinstance(facts.get("repo_id"), str) and isinstance(facts.get("revision"), str):
+            weights = sum(file.stat().st_size for file in folder.glob(f"*{_WEIGHTS}"))
+            lines.append(BaseLine(facts["repo_id"], facts["revision"], _count_parameters(folder), weights))
+    return lines
+
+
+def inspect_for(caller: Caller, repo_id: str, revision: str) -> BaseFacts:
+    """For whoever is about to make a project of it. Slow: every file is read."""
+    caller.require(Permission.PREPARE)
+    return inspect_base(find_base(repo_id, revision))
 
 
 def inspect_base(base: Base) -> BaseFacts:

@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlmodel import Session
 
 from tensorant_app.db.datasets import DatasetVersion
-from tensorant_app.domain.errors import Conflict, Invalid
+from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
@@ -19,6 +19,25 @@ from tensorant_app.services.versions import frozen_key
 from trainer.contract import MASK, Split
 
 PAGE_ROWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A part of the text that the template writes; `is_trained`: the model learns to say it."""
+
+    text: str
+    is_trained: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TokenView:
+    """One row exactly as it is trained."""
+
+    row: int
+    tokens: int
+    trained_tokens: int
+    stretches: Sequence[Stretch]
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,15 +51,15 @@ class ExampleView:
 
 def read_page(session: Session, caller: Caller, version_id: UUID, split: Split, *, start: int = 0) -> list[ExampleView]:
     """Up to 50 rows from `start`, counted from 0 within the split."""
-    caller.require(Permission.SEE)
-    version = own_row(session, caller, DatasetVersion, version_id, "version")
-    if version.content_sha256 is None:
-        raise Conflict("Only a frozen version has pages. Freeze it first.")
     if start < 0:
         raise Invalid({"start": "A page begins at row 0 or later."})
-    folder = frozen_key(version.content_sha256)
+    folder = frozen_key(_content(session, caller, version_id))
     rows = _slice(f"{folder}/{split.value}.parquet", ["row", "example"], start)
-    masks = _masks(f"{folder}/{MASK}", split, [row["row"] for row in rows]) if rows else {}
+    masks = (
+        _masks(f"{folder}/{MASK}", split, [row["row"] for row in rows], ["row", "tokens", "trained_tokens"])
+        if rows
+        else {}
+    )
     return [
         ExampleView(
             row["row"],
@@ -50,6 +69,35 @@ def read_page(session: Session, caller: Caller, version_id: UUID, split: Split, 
         )
         for row in rows
     ]
+
+
+def read_tokens(session: Session, caller: Caller, version_id: UUID, split: Split, row: int) -> TokenView:
+    """One row of a frozen version as the base model's template writes it, cut where training begins and ends."""
+    folder = frozen_key(_content(session, caller, version_id))
+    found = _masks(f"{folder}/{MASK}", split, [row], ["row", "tokens", "trained_tokens", "text", "spans", "error"])
+    if row not in found:
+        raise NotFound(f"There is no row {row} in the {split.value} split.")
+    mask = found[row]
+    cut = stretches(mask["text"] or "", json.loads(mask["spans"] or "[]"))
+    return TokenView(row, mask["tokens"], mask["trained_tokens"], cut, mask["error"])
+
+
+def stretches(text: str, spans: Sequence[Sequence[int]]) -> list[Stretch]:
+    """The text in pieces, trained and not, in order; nothing is lost and nothing is empty."""
+    cut, at = [], 0
+    for start, end in sorted((start, end) for start, end in spans):
+        cut += [Stretch(text[at:start], False), Stretch(text[max(at, start) : end], True)]
+        at = max(at, end)
+    return [piece for piece in [*cut, Stretch(text[at:], False)] if piece.text]
+
+
+def _content(session: Session, caller: Caller, version_id: UUID) -> str:
+    """The hash that names a frozen version's files."""
+    caller.require(Permission.SEE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    if version.content_sha256 is None:
+        raise Conflict("Only a frozen version has pages. Freeze it first.")
+    return version.content_sha256
 
 
 def _slice(key: str, columns: list[str], start: int) -> list[dict[str, Any]]:
@@ -69,12 +117,12 @@ def _slice(key: str, columns: list[str], start: int) -> list[dict[str, Any]]:
     return found
 
 
-def _masks(key: str, split: Split, rows: list[int]) -> dict[int, dict[str, Any]]:
+def _masks(key: str, split: Split, rows: list[int], columns: list[str]) -> dict[int, dict[str, Any]]:
     import pyarrow.parquet as pq
 
     table = pq.read_table(
         store().fetch(key),
-        columns=["row", "tokens", "trained_tokens"],
+        columns=columns,
         filters=[("split", "=", split.value), ("row", "in", rows)],
     )
     return {row["row"]: row for row in table.to_pylist()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlmodel import Session, col, select
@@ -12,6 +13,25 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller, Permission, Role
 from tensorant_app.services.audit import write_audit
+
+
+@dataclass(frozen=True, slots=True)
+class MemberView:
+    name: str
+    email: str
+    role: Role
+
+
+def list_members(session: Session, caller: Caller) -> list[MemberView]:
+    """Of the caller's organization, in the order of their names."""
+    caller.require(Permission.SEE)
+    query = (
+        select(User.name, User.email, Member.role)
+        .join(Member, col(Member.user_id) == col(User.id))
+        .where(Member.organization_id == caller.organization_id)
+        .order_by(col(User.name), col(User.email))
+    )
+    return [MemberView(name, email, role) for name, email, role in session.exec(query)]
 
 
 def create_organization(session: Session, caller: Caller, name: str) -> UUID:

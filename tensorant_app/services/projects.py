@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlmodel import Session, col, func, select
 
 from tensorant_app.db import clock
+from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
@@ -18,12 +19,15 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.lookup import own_row
 
 _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
 _REVISION = re.compile(r"[0-9a-f]{40}")
+LONGEST_NAME = 80
+PAGE_ROWS = 50
 _MOST_IN_SWITCHER = 50
 _RELEASE_IS_LATE = timedelta(minutes=2)
 
@@ -36,6 +40,17 @@ class ProjectView:
     base_revision: str
     base_parameters: int
     created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectLine:
+    """A project in the list."""
+
+    project: ProjectView
+    runs: int
+    last_run_at: datetime | None
+    newest_version: int | None
+    """Of the frozen ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +97,39 @@ def look_around(session: Session, caller: Caller, project_id: UUID | None) -> Su
     )
 
 
+def list_projects(session: Session, caller: Caller, *, start: int = 0) -> tuple[list[ProjectLine], int]:
+    """Up to 50, newest first, and how many there are in all."""
+    caller.require(Permission.SEE)
+    own = select(Project).where(Project.organization_id == caller.organization_id)
+    total = session.exec(select(func.count()).select_from(own.subquery())).one()
+    page = own.order_by(col(Project.created_at).desc(), col(Project.id)).offset(start).limit(PAGE_ROWS)
+    return [_line(session, project) for project in session.exec(page)], total
+
+
+def show_project(session: Session, caller: Caller, project_id: UUID) -> ProjectView:
+    caller.require(Permission.SEE)
+    return view(own_row(session, caller, Project, project_id, "project"))
+
+
+def last_project(session: Session, caller: Caller) -> UUID | None:
+    """The one somebody last started a run in, else the newest one."""
+    caller.require(Permission.SEE)
+    mine = Project.organization_id == caller.organization_id
+    used = select(Run.project_id).where(Run.organization_id == caller.organization_id)
+    latest = session.exec(used.order_by(col(Run.created_at).desc()).limit(1)).first()
+    newest = select(Project.id).where(mine).order_by(col(Project.created_at).desc()).limit(1)
+    return latest or session.exec(newest).first()
+
+
+def rename_project(session: Session, caller: Caller, project_id: UUID, name: str) -> None:
+    caller.require(Permission.PREPARE)
+    project = own_row(session, caller, Project, project_id, "project")
+    _require_name(name)
+    project.name = name.strip()
+    session.add(project)
+    write_audit(session, caller, "projects.rename", project.id)
+
+
 def view(project: Project) -> ProjectView:
     return ProjectView(
         project.id,
@@ -91,6 +139,24 @@ def view(project: Project) -> ProjectView:
         project.base_parameters,
         project.created_at,
     )
+
+
+def _require_name(name: str) -> None:
+    if not name.strip():
+        raise Invalid({"name": "A project needs a name."})
+    if len(name.strip()) > LONGEST_NAME:
+        raise Invalid({"name": f"A name has at most {LONGEST_NAME} characters."})
+
+
+def _line(session: Session, project: Project) -> ProjectLine:
+    runs = select(func.count(), func.max(Run.created_at)).where(Run.project_id == project.id)
+    number, latest = session.exec(runs).one()
+    versions = (
+        select(func.max(DatasetVersion.number))
+        .join(Dataset, col(Dataset.id) == col(DatasetVersion.dataset_id))
+        .where(Dataset.project_id == project.id, DatasetVersion.state == VersionState.FROZEN)
+    )
+    return ProjectLine(view(project), number, latest, session.exec(versions).one())
 
 
 def _unreleased(machine: Machine, now: datetime) -> Unreleased | None:

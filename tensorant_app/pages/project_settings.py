@@ -1,0 +1,121 @@
+"""What a project is called, the base model it stands on, and who works in it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import reflex as rx
+
+from tensorant_app import routes
+from tensorant_app.components.buttons import action_with_reason, button
+from tensorant_app.components.cards import card, columns, page_head, row, stack
+from tensorant_app.components.forms import field, text_input
+from tensorant_app.components.stats import Fact, data_list
+from tensorant_app.components.tables import Column, cell, data_table, table_row
+from tensorant_app.components.texts import meta, mono
+from tensorant_app.components.topbar import Crumb
+from tensorant_app.components.values import if_
+from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
+from tensorant_app.pages.words import exact, parameters
+from tensorant_app.services import organizations, projects
+from tensorant_app.state import AppState, id_of
+
+
+@dataclass(frozen=True)
+class MemberRow:
+    name: str
+    email: str
+    role: str
+
+
+class ProjectSettingsState(AppState):
+    members: list[MemberRow] = []
+    size: str = ""
+    created: str = ""
+    is_saved: bool = False
+
+    @rx.event
+    async def load(self) -> None:
+        text = segment(self, "projects")
+        view = await self._see(lambda session, caller: projects.show_project(session, caller, id_of(text)))
+        members = await self._see(organizations.list_members) if view else None
+        if view is not None and members is not None:
+            self.size, self.created = parameters(view.base_parameters), exact(view.created_at)
+            self.members = [MemberRow(one.name, one.email, one.role.value.capitalize()) for one in members]
+            self.is_saved = False
+
+    @rx.event
+    async def rename(self, form: dict[str, Any]):
+        text, name = segment(self, "projects"), str(form.get("name", ""))
+        await self._do(lambda session, caller: projects.rename_project(session, caller, id_of(text), name))
+        if not self.error:
+            self.is_saved = True
+            return ProjectState.open
+        return None
+
+
+_COLUMNS = [Column("Name", phone="lead"), Column("E-mail"), Column("Role", phone="aside")]
+
+
+def _draw(member: rx.Var[MemberRow]) -> rx.Component:
+    return table_row(
+        cell(rx.el.b(member.name, class_name="strong"), phone="lead"),
+        cell(member.email, gray=True),
+        cell(member.role, phone="aside"),
+    )
+
+
+@rx.page(route=routes.PROJECT_SETTINGS, title="Settings · Tensorant", on_load=[*ENTER, ProjectSettingsState.load])
+def project_settings_page() -> rx.Component:
+    members = data_table(_COLUMNS, ProjectSettingsState.members, _draw, caption="Members", in_card=False, tall=False)
+    return framed(
+        "settings",
+        page_head("Settings"),
+        columns(
+            [_name(), card(members, title="Members", padded=False, right=[meta("of the whole organization")])],
+            [_base(), _deleting()],
+        ),
+        crumbs=[Crumb("Settings")],
+        said=rx.cond(ProjectSettingsState.is_saved, "The name is saved.", ""),
+    )
+
+
+def _name() -> rx.Component:
+    box = field(
+        "name",
+        "Project name",
+        text_input(
+            "name",
+            default_value=ProjectState.project.name,
+            disabled=~AppState.me.may_prepare,
+            required=True,
+            error=fault("name"),
+        ),
+        hint="At most 80 characters.",
+        error=fault("name"),
+    )
+    reason = "Viewers cannot rename a project. Ask a member of the organization."
+    save = row(button("Save", kind="solid", submits=True), if_(ProjectSettingsState.is_saved, meta("Saved")))
+    off = action_with_reason(button("Save", kind="solid", disabled=True), reason)
+    form = rx.el.form(stack(box, if_(AppState.me.may_prepare, save, off)), on_submit=ProjectSettingsState.rename)
+    return card(form, title="Name")
+
+
+def _base() -> rx.Component:
+    facts = ProjectState.project
+    return card(
+        data_list(
+            Fact("Model", facts.base, under=mono(facts.revision, small=True)),
+            Fact("Parameters", ProjectSettingsState.size),
+            Fact("Project since", ProjectSettingsState.created),
+        ),
+        title="Base model",
+    )
+
+
+def _deleting() -> rx.Component:
+    return card(
+        rx.el.p("A project cannot be deleted in this version of Tensorant; it can once deleting files is built."),
+        title="Deleting",
+    )

@@ -1,0 +1,185 @@
+"""Datasets as pages show them: what a project has, its imports and its versions, a page at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Session, col, func, select
+
+from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
+from tensorant_app.db.projects import Project
+from tensorant_app.domain.errors import NotFound
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.services.lookup import own_row
+
+PAGE_ROWS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetLine:
+    id: UUID
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ImportLine:
+    id: UUID
+    file_name: str
+    size: int | None
+    state: ImportState
+    rows: int
+    accepted: int
+    rejected: int
+    reason: str | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class VersionLine:
+    id: UUID
+    number: int
+    state: VersionState
+    problem: str | None
+    rows: int | None
+    """None before it was checked."""
+    longest: int | None
+    errors: int
+    file_name: str
+    created_at: datetime
+    content_sha256: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DataView:
+    """One dataset of a project, and the others to choose from."""
+
+    datasets: Sequence[DatasetLine]
+    dataset: DatasetLine | None
+    imports: Sequence[ImportLine]
+    import_count: int
+    versions: Sequence[VersionLine]
+    version_count: int
+
+    @property
+    def is_moving(self) -> bool:
+        """Something here changes by itself."""
+        moving = (ImportState.RECEIVING, ImportState.CHECKING)
+        at_work = (VersionState.CHECKING, VersionState.FREEZING)
+        return any(i.state in moving for i in self.imports) or any(v.state in at_work for v in self.versions)
+
+
+def show_data(
+    session: Session,
+    caller: Caller,
+    project_id: UUID,
+    *,
+    dataset_id: UUID | None = None,
+    imports_from: int = 0,
+    versions_from: int = 0,
+) -> DataView:
+    """The dataset asked for, else the newest one."""
+    caller.require(Permission.SEE)
+    own_row(session, caller, Project, project_id, "project")
+    all_of_it = select(Dataset).where(Dataset.project_id == project_id).order_by(col(Dataset.created_at).desc())
+    datasets = [DatasetLine(dataset.id, dataset.name) for dataset in session.exec(all_of_it)]
+    chosen = next((one for one in datasets if one.id == dataset_id), None) if dataset_id else next(iter(datasets), None)
+    if chosen is None:
+        if dataset_id is not None:
+            raise NotFound(f"There is no dataset {dataset_id} in this project.")
+        return DataView((), None, (), 0, (), 0)
+    return DataView(
+        datasets,
+        chosen,
+        _imports(session, chosen.id, imports_from),
+        session.exec(select(func.count()).select_from(Import).where(Import.dataset_id == chosen.id)).one(),
+        _versions(session, col(DatasetVersion.dataset_id) == chosen.id, versions_from),
+        session.exec(select(func.count()).where(DatasetVersion.dataset_id == chosen.id)).one(),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a version's rows come from and how they are divided."""
+
+    dataset: DatasetLine
+    source: ImportLine
+    split: Mapping[str, Any]
+    created_at: datetime
+
+
+def origin_of(session: Session, caller: Caller, version_id: UUID) -> Origin:
+    caller.require(Permission.SEE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    dataset = session.get_one(Dataset, version.dataset_id)
+    source = session.get_one(Import, version.import_id)
+    return Origin(DatasetLine(dataset.id, dataset.name), import_line(source), version.split, version.created_at)
+
+
+@dataclass(frozen=True, slots=True)
+class ImportPage:
+    """An import with what was made of it."""
+
+    line: ImportLine
+    dataset: DatasetLine
+    versions: Sequence[VersionLine]
+
+
+def show_import_page(session: Session, caller: Caller, import_id: UUID) -> ImportPage:
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Import, import_id, "import")
+    dataset = session.get_one(Dataset, row.dataset_id)
+    versions = _versions(session, col(DatasetVersion.import_id) == row.id, 0)
+    return ImportPage(import_line(row), DatasetLine(dataset.id, dataset.name), versions)
+
+
+def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[VersionLine]:
+    """What a baseline or a run of this project can use, newest first; at most 50."""
+    caller.require(Permission.SEE)
+    own_row(session, caller, Project, project_id, "project")
+    ids = select(Dataset.id).where(Dataset.project_id == project_id)
+    mine = col(DatasetVersion.dataset_id).in_(ids) & (col(DatasetVersion.state) == VersionState.FROZEN)
+    return _versions(session, mine, 0)
+
+
+def import_line(row: Import) -> ImportLine:
+    return ImportLine(
+        row.id, row.file_name, row.size, row.state, row.rows, row.accepted, row.rejected, row.reason, row.created_at
+    )
+
+
+def _imports(session: Session, dataset_id: UUID, start: int) -> list[ImportLine]:
+    page = select(Import).where(Import.dataset_id == dataset_id).order_by(col(Import.created_at).desc())
+    return [import_line(row) for row in session.exec(page.offset(start).limit(PAGE_ROWS))]
+
+
+def _versions(session: Session, where: Any, start: int) -> list[VersionLine]:
+    page = (
+        select(DatasetVersion, Import.file_name)
+        .join(Import, col(Import.id) == col(DatasetVersion.import_id))
+        .where(where)
+        .order_by(col(DatasetVersion.created_at).desc())
+    )
+    return [_version_line(row, name) for row, name in session.exec(page.offset(start).limit(PAGE_ROWS))]
+
+
+def _version_line(row: DatasetVersion, file_name: str) -> VersionLine:
+    report = row.report or {}
+    mask = report.get("mask", {})
+    return VersionLine(
+        row.id,
+        row.number,
+        row.state,
+        row.problem,
+        sum(report["rows"].values()) if report else None,
+        mask.get("longest"),
+        len(mask.get("errors", ())),
+        file_name,
+        row.created_at,
+        row.content_sha256,
+    )

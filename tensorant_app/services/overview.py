@@ -1,0 +1,177 @@
+"""A project at a glance: what waits for a person, what runs, how far the first path is, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from uuid import UUID
+
+from sqlmodel import Session, col, select
+from sqlmodel.sql.expression import SelectOfScalar
+
+from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
+from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.projects import Project
+from tensorant_app.db.runs import Run
+from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
+from tensorant_app.domain.gate import Decision
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.machines import Use
+from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.runs import KEEPS_MACHINE, RunState
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.services import machines
+from tensorant_app.services.datasets import VersionLine, frozen_versions
+from tensorant_app.services.lookup import own_row
+
+_LIVE = frozenset({RunState.QUEUED, *KEEPS_MACHINE, RunState.EVALUATING})
+_MOST = 10
+
+
+class Thing(StrEnum):
+    """What a line of "Needs you" is about, and so where it leads."""
+
+    RUN = "run"
+    IMPORT = "import"
+    VERSION = "version"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Something that goes on only when a person acts."""
+
+    thing: Thing
+    id: UUID
+    title: str
+    sentence: str
+    verb: str
+    is_urgent: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunGlance:
+    id: UUID
+    name: str
+    state: RunState
+    sentence: str | None
+    created_at: datetime
+    step: int
+    total_steps: int
+    validation_loss: float | None
+    passed: bool | None
+    """What the gate said; None without a verdict."""
+    difference: float | None
+    """Adapter minus baseline, in points, where there is a verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewView:
+    needs: Sequence[Need]
+    live: Sequence[RunGlance]
+    recent: Sequence[RunGlance]
+    has_data: bool
+    """Some file was imported."""
+    newest: VersionLine | None
+    """The newest frozen version."""
+    rows: dict[str, int]
+    """Split → rows of that version."""
+    baseline: dict[str, float] | None
+    """Its completed baseline's scores."""
+
+
+def show_overview(session: Session, caller: Caller, project_id: UUID) -> OverviewView:
+    caller.require(Permission.SEE)
+    project = own_row(session, caller, Project, project_id, "project")
+    runs = select(Run).where(Run.project_id == project.id).order_by(col(Run.created_at).desc())
+    live = session.exec(runs.where(col(Run.state).in_(list(_LIVE))).limit(_MOST)).all()
+    recent = session.exec(runs.where(col(Run.state).not_in(list(_LIVE))).limit(_MOST)).all()
+    newest = next(iter(frozen_versions(session, caller, project.id)), None)
+    return OverviewView(
+        needs=[*_run_needs(session, project.id), *_data_needs(session, project.id)],
+        live=[_glance(session, run) for run in live],
+        recent=[_glance(session, run) for run in recent],
+        has_data=session.exec(_imports(project.id).limit(1)).first() is not None,
+        newest=newest,
+        rows=_rows(session, newest),
+        baseline=_baseline(session, newest),
+    )
+
+
+def _run_needs(session: Session, project_id: UUID) -> list[Need]:
+    waiting = {RunState.NEEDS_RECOVERY: "Recover", RunState.ADAPTER_READY: "Open", RunState.DRAFT: "Launch"}
+    found = select(Run).where(Run.project_id == project_id, col(Run.state).in_(list(waiting)))
+    titles = {
+        RunState.NEEDS_RECOVERY: ("needs recovery", "It stopped; what it saved is safe."),
+        RunState.ADAPTER_READY: ("is not scored", "The adapter is ready, and nothing says yet whether it is better."),
+        RunState.DRAFT: ("is a draft", "It costs nothing until it is launched."),
+    }
+    needs = []
+    for run in session.exec(found.order_by(col(Run.created_at).desc()).limit(_MOST)):
+        words, why = titles[run.state]
+        urgent = run.state is RunState.NEEDS_RECOVERY
+        needs.append(Need(Thing.RUN, run.id, f"{run.name} {words}", run.sentence or why, waiting[run.state], urgent))
+    return sorted(needs, key=lambda need: not need.is_urgent)
+
+
+def _data_needs(session: Session, project_id: UUID) -> list[Need]:
+    """Drafts of versions, and imports whose rows nobody has used or mended yet."""
+    needs = []
+    drafts = select(DatasetVersion).join(Dataset, col(Dataset.id) == col(DatasetVersion.dataset_id))
+    for version in session.exec(
+        drafts.where(Dataset.project_id == project_id, DatasetVersion.state == VersionState.DRAFT)
+        .order_by(col(DatasetVersion.created_at).desc())
+        .limit(_MOST)
+    ):
+        why = version.problem or ("Checked; freeze it to use it." if version.report else "It is not checked yet.")
+        needs.append(Need(Thing.VERSION, version.id, f"Version {version.number} is a draft", why, "Open"))
+    used = select(DatasetVersion.import_id)
+    unused = _imports(project_id).where(Import.state == ImportState.READY, col(Import.id).not_in(used))
+    for row in session.exec(unused.order_by(col(Import.created_at).desc()).limit(_MOST)):
+        errors = f"{row.rejected:,} of {row.rows:,} rows have errors" if row.rejected else "Every row is ready"
+        title = f"{row.file_name} is not in any version yet"
+        needs.append(Need(Thing.IMPORT, row.id, title, f"{errors}; make a version of it.", "Review"))
+    return needs
+
+
+def _imports(project_id: UUID) -> SelectOfScalar[Import]:
+    return (
+        select(Import).join(Dataset, col(Dataset.id) == col(Import.dataset_id)).where(Dataset.project_id == project_id)
+    )
+
+
+def _glance(session: Session, run: Run) -> RunGlance:
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    status = machine.status if machine else None
+    evaluation = session.get(Evaluation, run.evaluation_id) if run.evaluation_id else None
+    verdict = evaluation.verdict if evaluation else None
+    return RunGlance(
+        run.id,
+        run.name,
+        run.state,
+        run.sentence,
+        run.created_at,
+        status.step if status else 0,
+        status.total_steps if status else 0,
+        status.validation_loss if status else None,
+        verdict["decision"] == Decision.PASSED if verdict else None,
+        100 * verdict["difference"] if verdict else None,
+    )
+
+
+def _rows(session: Session, newest: VersionLine | None) -> dict[str, int]:
+    report = session.get_one(DatasetVersion, newest.id).report if newest else None
+    return dict(report["rows"]) if report else {}
+
+
+def _baseline(session: Session, newest: VersionLine | None) -> dict[str, float] | None:
+    if newest is None:
+        return None
+    query = select(Evaluation).where(
+        Evaluation.version_id == newest.id,
+        Evaluation.kind == EvaluationKind.BASELINE,
+        Evaluation.state == EvaluationState.COMPLETED,
+    )
+    found = session.exec(query.order_by(col(Evaluation.created_at).desc()).limit(1)).first()
+    return found.scores if found else None
