@@ -70,3 +70,10 @@ def page_foot(words: Node, pages: rx.Var[Pages], *, keys: bool = False) -> rx.Co
 def _arrow(label: str, drawing: str, href: rx.Var[str], key: str) -> rx.Component:
     attrs = {"data-key": key, "aria-keyshortcuts": key} if key else {}
     return icon_button(label, drawing, on_click=rx.redirect(href), small=True, disabled=href == "", attributes=attrs)
+
+
+def put(state: AppState, **values: object) -> None:
+    """Set what differs; a live page sends nothing while nothing has changed."""
+    for name, value in values.items():
+        if getattr(state, name) != value:
+            setattr(state, name, value)

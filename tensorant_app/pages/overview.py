@@ -1,0 +1,308 @@
+"""A project at a glance: what needs a person, what runs now, what came of it; for a first visit, the path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import reflex as rx
+
+from tensorant_app import routes
+from tensorant_app.components.badges import gate_badge, run_badge
+from tensorant_app.components.buttons import button
+from tensorant_app.components.cards import card, choice, columns, list_row, page_head
+from tensorant_app.components.icons import icon
+from tensorant_app.components.links import bare_link, link
+from tensorant_app.components.sparks import signed
+from tensorant_app.components.stats import Fact, big_number, data_list
+from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
+from tensorant_app.components.texts import dash_if_empty, meta, mono, when
+from tensorant_app.components.topbar import Crumb
+from tensorant_app.components.values import each, if_
+from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
+from tensorant_app.pages.lists import put
+from tensorant_app.pages.words import ago, exact
+from tensorant_app.services import overview
+from tensorant_app.services.overview import Need, OverviewView, RunGlance, Thing
+from tensorant_app.state import AppState, id_of
+
+
+@dataclass(frozen=True)
+class NeedRow:
+    title: str
+    sentence: str
+    verb: str
+    href: str
+    thing: str
+    is_urgent: bool
+
+
+@dataclass(frozen=True)
+class GlanceRow:
+    name: str
+    href: str
+    state: str
+    percent: int
+    reason: str
+    loss: str
+    created: str
+    created_exact: str
+    has_verdict: bool
+    passed: bool
+    difference: str
+
+
+@dataclass(frozen=True)
+class DataFacts:
+    """The newest frozen version; all empty where there is none."""
+
+    version: str = ""
+    href: str = ""
+    train: str = ""
+    validation: str = ""
+    test: str = ""
+    baseline: str = ""
+    baseline_unit: str = ""
+
+
+class OverviewState(AppState):
+    needs: list[NeedRow] = []
+    live: list[GlanceRow] = []
+    recent: list[GlanceRow] = []
+    facts: DataFacts = DataFacts()
+    step: int = 0
+    """Of the path: 1 Data, 2 Baseline, 3 Run, 4 Gate; 5 when it has been walked."""
+    has_data: bool = False
+    is_loading: bool = True
+
+    @rx.event
+    async def load(self):
+        text = segment(self, "projects")
+        found = await self._see(lambda session, caller: overview.show_overview(session, caller, id_of(text)))
+        if found is None:
+            return None
+        self._show(found)
+        return OverviewState.watch
+
+    @rx.event(background=True)
+    async def watch(self) -> None:
+        text = segment(self, "projects")
+        await self._watch(
+            lambda session, caller: overview.show_overview(session, caller, id_of(text)), self._show, every=2.0
+        )
+
+    def _show(self, found: OverviewView) -> bool:
+        project = segment(self, "projects")
+        put(
+            self,
+            needs=[_need(project, need) for need in found.needs],
+            live=[_glance(project, run) for run in found.live],
+            recent=[_glance(project, run) for run in found.recent],
+            facts=_facts(project, found),
+            step=_step(found),
+            has_data=found.has_data,
+            is_loading=False,
+        )
+        return True
+
+
+def _need(project: str, need: Need) -> NeedRow:
+    build = {Thing.RUN: routes.run, Thing.IMPORT: routes.import_, Thing.VERSION: routes.version}[need.thing]
+    return NeedRow(need.title, need.sentence, need.verb, build(project, need.id), need.thing.value, need.is_urgent)
+
+
+def _glance(project: str, run: RunGlance) -> GlanceRow:
+    percent = round(100 * run.step / run.total_steps) if run.total_steps else 0
+    progress = f"Step {run.step:,} of {run.total_steps:,}" if run.total_steps else ""
+    return GlanceRow(
+        run.name,
+        routes.run(project, run.id),
+        run.state.value,
+        percent,
+        run.sentence or progress,
+        f"{run.validation_loss:.3f}" if run.validation_loss is not None else "",
+        ago(run.created_at),
+        exact(run.created_at),
+        run.passed is not None,
+        bool(run.passed),
+        signed(run.difference) if run.difference is not None else "",
+    )
+
+
+def _facts(project: str, found: OverviewView) -> DataFacts:
+    if found.newest is None:
+        return DataFacts()
+    rows, scores = found.rows, found.baseline or {}
+    return DataFacts(
+        f"v{found.newest.number}",
+        routes.version(project, found.newest.id),
+        *(f"{rows.get(split, 0):,}" for split in ("train", "validation", "test")),
+        f"{100 * scores['exact_match']:.1f} %" if "exact_match" in scores else "",
+        "exact" if scores else "not scored",
+    )
+
+
+def _step(found: OverviewView) -> int:
+    if any(run.passed is not None for run in found.recent):
+        return 5
+    if found.live or found.recent:
+        return 4
+    if found.baseline:
+        return 3
+    return 2 if found.newest else 1
+
+
+@rx.page(route=routes.OVERVIEW, title="Overview · Tensorant", on_load=[*ENTER, OverviewState.load])
+def overview_page() -> rx.Component:
+    facts = ProjectState.project
+    configure = button(
+        "Configure a run",
+        kind="solid",
+        icon_name="plus",
+        href=routes.configure(facts.id),
+        key="n",
+        command="Configure a run",
+    )
+    return framed(
+        "overview",
+        page_head(
+            facts.name,
+            sub=[facts.base, mono(facts.revision[:12])],
+            actions=[if_((OverviewState.step > 2) & AppState.me.may_prepare, configure)],
+        ),
+        columns(
+            [
+                if_((OverviewState.step > 0) & (OverviewState.step < 5), _path()),
+                if_(OverviewState.needs.length() > 0, _needs()),
+                if_(OverviewState.live.length() > 0, _live()),
+                if_(OverviewState.recent.length() > 0, _recent()),
+            ],
+            [_spend(), _data()],
+        ),
+        crumbs=[Crumb("Overview")],
+    )
+
+
+def _path() -> rx.Component:
+    project, step = ProjectState.project.id, OverviewState.step
+    may = AppState.me.may_prepare
+
+    def line(number: int, title: str, text: str, label: str, href: str) -> rx.Component:
+        act = if_(may, button(label, kind="solid", href=href), meta("Waits for a member"))
+        done = rx.el.span(icon("check"), rx.el.span("Done", class_name="sr"), class_name="good")
+        opened = choice(number, title, text, act, state="cur")
+        closed = choice(number, title, text, rx.fragment())
+        return rx.cond(
+            step == number, opened, rx.cond(step > number, choice(number, title, text, done, state="done"), closed)
+        )
+
+    return card(
+        line(
+            1,
+            "Data",
+            "Import examples of questions and good answers, and freeze them as a version.",
+            "Import data",
+            routes.data(project),
+        ),
+        line(
+            2,
+            "Baseline",
+            "Score the base model on the test rows, so that there is something to beat.",
+            "Start a baseline",
+            routes.baseline(project),
+        ),
+        line(
+            3,
+            "Run",
+            "Train an adapter on the training rows; the test rows stay unseen.",
+            "Configure a run",
+            routes.configure(project),
+        ),
+        line(
+            4,
+            "Gate",
+            "The adapter is scored on the same test rows and passes only if it is certainly better.",
+            "See the runs",
+            routes.runs(project),
+        ),
+        title="From data to a proved adapter",
+        padded=False,
+    )
+
+
+def _needs() -> rx.Component:
+    def line(need: rx.Var[NeedRow]) -> rx.Component:
+        drawing = rx.cond(
+            need.is_urgent,
+            icon("triangle_alert"),
+            rx.cond(need.thing == "run", icon("sliders_horizontal"), icon("file_text")),
+        )
+        act = rx.cond(
+            need.is_urgent,
+            button(need.verb, kind="soft", size="sm", href=need.href),
+            button(need.verb, size="sm", href=need.href),
+        )
+        plain = list_row(need.title, need.sentence, act, drawing=drawing)
+        amber = list_row(need.title, need.sentence, act, drawing=drawing, color="amber")
+        return rx.cond(need.is_urgent, amber, plain)
+
+    count = rx.el.span(OverviewState.needs.length(), class_name="meta num")
+    return card(*each(OverviewState.needs, line), title="Needs you", beside_title=[count], padded=False)
+
+
+def _live() -> rx.Component:
+    def line(run: rx.Var[GlanceRow]) -> rx.Component:
+        loss = rx.el.div(
+            rx.el.div(dash_if_empty(run.loss), class_name="num"), meta("val. loss"), style={"text_align": "right"}
+        )
+        price = rx.el.div(rx.el.div("$0", class_name="num"), meta("here"), style={"text_align": "right"})
+        return list_row(run.name, run.reason, loss, price, href=run.href, badges=[run_badge(run.state, run.percent)])
+
+    return card(
+        *each(OverviewState.live, line), title="Running now", beside_title=[meta("on this computer")], padded=False
+    )
+
+
+def _recent() -> rx.Component:
+    columns = [
+        Column("Run", phone="lead"),
+        Column("Status", phone="lead"),
+        Column("Gate"),
+        Column("Difference", number=True, phone="aside"),
+        Column("Created", number=True),
+    ]
+
+    def draw(run: rx.Var[GlanceRow]) -> rx.Component:
+        return table_row(
+            name_cell(run.name, run.href),
+            cell(run_badge(run.state), phone="lead"),
+            cell(if_(run.has_verdict, gate_badge(run.passed), rx.el.span("–", class_name="gray"))),
+            cell(
+                rx.el.span(dash_if_empty(run.difference), class_name=rx.cond(run.passed, "good", "")),
+                number=True,
+                phone="aside",
+            ),
+            cell(when(run.created, run.created_exact), number=True, gray=True),
+        )
+
+    table = data_table(columns, OverviewState.recent, draw, caption="Recent runs", in_card=False, tall=False)
+    all_runs = link("All runs", routes.runs(ProjectState.project.id))
+    return card(table, title="Recent runs", right=[all_runs], padded=False, bleeds_on_phone=True)
+
+
+def _spend() -> rx.Component:
+    under = "Runs and evaluations use this computer; nothing is rented and nothing is billed."
+    return card(big_number("Spend", "$0", under=under))
+
+
+def _data() -> rx.Component:
+    facts = OverviewState.facts
+    some = data_list(
+        Fact("Frozen version", bare_link(facts.version, href=facts.href, class_name="link")),
+        Fact("Training rows", facts.train),
+        Fact("Validation", facts.validation),
+        Fact("Test", facts.test),
+        Fact("Baseline", dash_if_empty(facts.baseline), unit=facts.baseline_unit),
+    )
+    none = rx.el.p(rx.cond(OverviewState.has_data, "Nothing is frozen yet.", "No file has been imported yet."))
+    to_data = link("Data", routes.data(ProjectState.project.id))
+    return card(rx.cond(facts.version != "", some, none), title="Data", right=[to_data])

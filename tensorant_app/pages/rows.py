@@ -1,0 +1,183 @@
+"""The rows of a frozen version: a list to walk by keys, and beside it one row as it is read and as it is trained."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import reflex as rx
+
+from tensorant_app.components.cards import card
+from tensorant_app.components.chats import Bubble, Span, Turn, bubbles, token_turns, trained_legend
+from tensorant_app.components.links import bare_link
+from tensorant_app.components.skeletons import skeleton_card
+from tensorant_app.components.tabs import Tab, tabs
+from tensorant_app.components.texts import meta
+from tensorant_app.components.values import if_, pick
+from tensorant_app.pages.frame import segment
+from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
+from tensorant_app.services import examples, versions
+from tensorant_app.services.examples import ExampleView
+from tensorant_app.services.versions import VersionView
+from tensorant_app.state import AppState, id_of
+from trainer.contract import Split
+
+_SNIPPET = 90
+
+
+@dataclass(frozen=True)
+class ExampleRow:
+    row: int
+    number: str
+    words: str
+    tokens: str
+
+
+@dataclass(frozen=True)
+class SplitLink:
+    label: str
+    count: str
+    href: str
+    is_open: bool
+
+
+class RowsState(AppState):
+    splits: list[SplitLink] = []
+    rows: list[ExampleRow] = []
+    pages: Pages = Pages()
+    picked: int = -1
+    tokens: str = ""
+    trained: str = ""
+    chat: list[Bubble] = []
+    turns: list[Turn] = []
+    is_loading: bool = True
+    _messages: dict[int, list[Bubble]] = {}
+
+    @rx.event
+    async def load(self) -> None:
+        """The page of rows that the address names, and its first row."""
+        text, split, start = segment(self, "versions"), _split(query(self, "split")), start_of(self)
+        self.is_loading = True
+        found = await self._see(
+            lambda session, caller: (
+                versions.show_version(session, caller, id_of(text)),
+                examples.read_page(session, caller, id_of(text), split, start=start),
+            )
+        )
+        if found is None:
+            return
+        view, page = found
+        self._messages = {one.row: _bubbles(one) for one in page}
+        self.rows = [_row(one) for one in page]
+        self.splits = _splits(self, view, split)
+        self.pages = pages_of(self, len(page), view.report.rows.get(split.value, 0) if view.report else 0)
+        self.is_loading = False
+        if page:
+            await self._pick(page[0].row)
+
+    @rx.event
+    async def pick(self, row: int) -> None:
+        await self._pick(row)
+
+    async def _pick(self, row: int) -> None:
+        text, split = segment(self, "versions"), _split(query(self, "split"))
+        found = await self._see(lambda session, caller: examples.read_tokens(session, caller, id_of(text), split, row))
+        if found is None:
+            return
+        self.picked, self.tokens, self.trained = row, f"{found.tokens:,}", f"{found.trained_tokens:,}"
+        self.chat = self._messages.get(row, [])
+        self.turns = [Turn("As trained", [Span(s.text, "t" if s.is_trained else "") for s in found.stretches])]
+
+
+def _split(text: str) -> Split:
+    return Split(text) if text in set(Split) else Split.TRAIN
+
+
+def _splits(state: AppState, view: VersionView, chosen: Split) -> list[SplitLink]:
+    rows = view.report.rows if view.report else {}
+    labels = {Split.TRAIN: "Training", Split.VALIDATION: "Validation", Split.TEST: "Test"}
+    return [
+        SplitLink(label, f"{rows.get(split, 0):,}", address(state, split=split.value, **{"from": 0}), split is chosen)
+        for split, label in labels.items()
+    ]
+
+
+def _row(view: ExampleView) -> ExampleRow:
+    asked = next((one for one in view.messages if one.get("role") == "user"), None)
+    words = _words((asked or next(iter(view.messages), {})).get("content"))
+    return ExampleRow(view.row, f"{view.row:,}", words[:_SNIPPET] or "–", f"{view.tokens:,}")
+
+
+def _bubbles(view: ExampleView) -> list[Bubble]:
+    return [_bubble(message) for message in view.messages]
+
+
+def _bubble(message: Mapping[str, Any]) -> Bubble:
+    role = str(message.get("role", ""))
+    words = _words(message.get("content"))
+    if calls := message.get("tool_calls"):
+        words = "\n".join(filter(None, [words, json.dumps(calls, ensure_ascii=False, indent=1)]))
+    return Bubble(role, role.capitalize(), words, role == "assistant" and message.get("weight", 1) != 0)
+
+
+def _words(content: object) -> str:
+    """A text, or the texts of its parts."""
+    if isinstance(content, list):
+        return "\n".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in content)
+    return str(content) if content is not None else ""
+
+
+def rows_browser() -> rx.Component:
+    """Two columns: the rows of a split, and the chosen one."""
+    return rx.cond(
+        RowsState.is_loading,
+        skeleton_card(8),
+        rx.el.div(_splits_bar(), rx.el.div(_list(), _one(), class_name="md"), class_name="stack tight"),
+    )
+
+
+def _splits_bar() -> rx.Component:
+    def line(split: rx.Var[SplitLink]) -> rx.Component:
+        return bare_link(
+            split.label,
+            rx.el.span(split.count, class_name="c"),
+            href=split.href,
+            custom_attrs={"aria-current": pick(split.is_open, "true", "false")},
+        )
+
+    return rx.el.nav(rx.foreach(RowsState.splits, line), class_name="seg links", aria_label="Split")
+
+
+def _list() -> rx.Component:
+    def line(row: rx.Var[ExampleRow]) -> rx.Component:
+        is_it = row.row == RowsState.picked
+        inner = rx.el.button(
+            rx.el.span(row.number, class_name="num gray"),
+            rx.el.span(row.words, class_name="trunc"),
+            rx.el.span(row.tokens, class_name="num meta"),
+            type="button",
+            class_name="row-pick",
+            on_click=RowsState.pick(row.row),
+            custom_attrs={"aria-current": pick(is_it, "true", "false")},
+        )
+        return rx.el.div(inner, custom_attrs={"data-row": ""})
+
+    rows = rx.el.div(rx.foreach(RowsState.rows, line), class_name="rows-list")
+    return card(
+        rows, page_foot("j k walks", RowsState.pages, keys=True), title="Rows", right=[meta("tokens")], padded=False
+    )
+
+
+def _one() -> rx.Component:
+    count = rx.el.span(
+        rx.el.b(RowsState.trained, class_name="strong"),
+        rx.el.span(" of ", RowsState.tokens, " tokens trained", class_name="unit"),
+        class_name="num",
+    )
+    trained = rx.el.div(trained_legend(count), token_turns(RowsState.turns))
+    chat = rx.el.div(bubbles(RowsState.chat), class_name="cb")
+    title = rx.Var.create("Row ") + RowsState.picked.to_string()
+    both = tabs([Tab("tokens", "As trained", trained), Tab("chat", "As chat", chat)])
+    return if_(RowsState.picked >= 0, card(both, title=title, padded=False))

@@ -1,0 +1,340 @@
+"""One version of a dataset: checked and frozen as a draft, browsed row by row once it is frozen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import reflex as rx
+
+from tensorant_app import routes
+from tensorant_app.components.badges import version_badge
+from tensorant_app.components.buttons import action_with_reason, button
+from tensorant_app.components.callouts import callout
+from tensorant_app.components.cards import card, columns, page_head, stack, title_with
+from tensorant_app.components.checks import CheckLine, checks
+from tensorant_app.components.dialogs import named_dialog
+from tensorant_app.components.links import link
+from tensorant_app.components.stats import Fact, Stat, data_list, stats
+from tensorant_app.components.tables import Column, cell, data_table, table_row
+from tensorant_app.components.texts import mono
+from tensorant_app.components.topbar import Crumb
+from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.versions import VersionState
+from tensorant_app.pages.data import VIEWERS
+from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
+from tensorant_app.pages.lists import put
+from tensorant_app.pages.rows import RowsState, rows_browser
+from tensorant_app.pages.words import ago, count, share
+from tensorant_app.services import datasets, versions
+from tensorant_app.services.datasets import Origin
+from tensorant_app.services.versions import Report, VersionView
+from tensorant_app.state import AppState, id_of
+
+_MOST_SHOWN = 50
+
+
+@dataclass(frozen=True)
+class VersionFacts:
+    id: str = ""
+    name: str = ""
+    state: str = ""
+    problem: str = ""
+    content: str = ""
+    created: str = ""
+    source: str = ""
+    source_href: str = ""
+    left_out: str = ""
+    dataset: str = ""
+    divided: str = ""
+    seed: str = ""
+
+
+@dataclass(frozen=True)
+class ReportFacts:
+    """What the check found; `is_there` is false before it."""
+
+    is_there: bool = False
+    rows: str = ""
+    train: str = ""
+    validation: str = ""
+    test: str = ""
+    tokens: str = ""
+    trained: str = ""
+    trained_share: str = ""
+    longest: str = ""
+    labels: str = ""
+    refused: int = 0
+
+
+@dataclass(frozen=True)
+class RefusedRow:
+    split: str
+    row: str
+    message: str
+
+
+class VersionPageState(AppState):
+    facts: VersionFacts = VersionFacts()
+    report: ReportFacts = ReportFacts()
+    findings: list[CheckLine] = []
+    refused: list[RefusedRow] = []
+    asks_freeze: bool = False
+
+    @rx.event
+    async def load(self):
+        text = segment(self, "versions")
+        if text != self.facts.id:
+            self.facts, self.report, self.findings, self.refused = VersionFacts(), ReportFacts(), [], []
+        found = await self._see(_look(text))
+        if found is None:
+            return None
+        return VersionPageState.watch if self._show(found) else RowsState.load
+
+    @rx.event(background=True)
+    async def watch(self):
+        """Until it is frozen, for its check and its freeze begin and end by themselves."""
+        await self._watch(_look(segment(self, "versions")), self._show)
+        return RowsState.load
+
+    @rx.event
+    async def check(self) -> None:
+        text = segment(self, "versions")
+        await self._do(lambda session, caller: versions.check_version(session, caller, id_of(text)))
+        if not self.error:
+            self._show(await self._see(_look(text)))
+
+    @rx.event
+    async def ask_freeze(self, is_open: bool) -> None:
+        found = await self._see(_look(segment(self, "versions")))
+        if found is not None:
+            self.asks_freeze = is_open
+
+    @rx.event
+    async def freeze(self) -> None:
+        text = segment(self, "versions")
+        await self._do(lambda session, caller: versions.freeze_version(session, caller, id_of(text)))
+        if not self.error:
+            self.asks_freeze = False
+            self._show(await self._see(_look(text)))
+
+    def _show(self, found: tuple[VersionView, Origin] | None) -> bool:
+        if found is None:
+            return False
+        view, origin = found
+        put(
+            self,
+            facts=_facts(segment(self, "projects"), view, origin),
+            report=_report(view.report),
+            findings=_findings(view.report) if view.report else [],
+            refused=_refused(view.report) if view.report else [],
+        )
+        return view.state is not VersionState.FROZEN
+
+
+def _look(text: str):
+    return lambda session, caller: (
+        versions.show_version(session, caller, id_of(text)),
+        datasets.origin_of(session, caller, id_of(text)),
+    )
+
+
+def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
+    shares = origin.split.get("fractions") or origin.split.get("counts") or {}
+    divided = " / ".join(
+        "the rest" if shares.get(s) is None else f"{shares[s]:,}" for s in ("train", "validation", "test")
+    )
+    rejected = origin.source.rejected
+    return VersionFacts(
+        str(view.id),
+        f"{origin.dataset.name} v{view.number}",
+        view.state.value,
+        view.problem or "",
+        view.content_sha256 or "",
+        ago(origin.created_at),
+        origin.source.file_name,
+        routes.import_(project, origin.source.id),
+        f"{count(rejected, 'row')} with errors" if rejected else "",
+        origin.dataset.name,
+        divided,
+        str(origin.split.get("seed", "")),
+    )
+
+
+def _report(report: Report | None) -> ReportFacts:
+    if report is None:
+        return ReportFacts()
+    tokens, trained = sum(report.mask.tokens.values()), sum(report.mask.trained_tokens.values())
+    rows = report.rows
+    labels = ", ".join(report.labels[:8]) + (" …" if len(report.labels) > 8 else "")
+    return ReportFacts(
+        True,
+        f"{sum(rows.values()):,}",
+        *(f"{rows.get(split, 0):,}" for split in ("train", "validation", "test")),
+        f"{tokens:,}",
+        f"{trained:,}",
+        share(trained, tokens),
+        f"{report.mask.longest:,}",
+        labels,
+        len(report.mask.errors),
+    )
+
+
+def _findings(report: Report) -> list[CheckLine]:
+    """What to look at, worst first; a clean check says so in two lines."""
+    errors, safety = len(report.mask.errors), report.safety
+    lines = []
+    if errors:
+        lines.append(
+            CheckLine("refuse", f"{count(errors, 'row')} cannot be trained", "Mend the file and import it again.")
+        )
+    lines += [
+        CheckLine("warn", str(one["message"]), "A run on this data is refused until it is removed.")
+        for one in safety[:_MOST_SHOWN]
+    ]
+    if len(safety) > _MOST_SHOWN:
+        lines.append(CheckLine("warn", f"… and {len(safety) - _MOST_SHOWN:,} more places with secrets or cards"))
+    lines += [CheckLine("warn", warning) for warning in report.warnings]
+    if not errors:
+        lines.append(CheckLine("pass", "The base model's template renders every row"))
+    if not safety:
+        lines.append(CheckLine("pass", "No secrets or payment cards were found"))
+    return lines
+
+
+def _refused(report: Report) -> list[RefusedRow]:
+    return [RefusedRow(e.split.capitalize(), f"{e.row:,}", e.message) for e in report.mask.errors[:_MOST_SHOWN]]
+
+
+@rx.page(route=routes.VERSION, title="Version · Tensorant", on_load=[*ENTER, VersionPageState.load])
+def version_page() -> rx.Component:
+    facts, report = VersionPageState.facts, VersionPageState.report
+    is_frozen = facts.state == "frozen"
+    return framed(
+        "data",
+        page_head(
+            title_with(facts.name, version_badge(facts.state)),
+            sub=[rx.fragment("Made ", facts.created, " from "), link(facts.source, facts.source_href)],
+            actions=[_actions()],
+        ),
+        stack(
+            if_text(
+                facts.problem, callout(rx.el.b("It stopped half-way. ", class_name="strong"), facts.problem, tone="red")
+            ),
+            rx.match(
+                facts.state,
+                (
+                    "checking",
+                    _working(
+                        "Checking",
+                        "Rows are divided, looked through for secrets, and read as the base model reads them.",
+                    ),
+                ),
+                ("freezing", _working("Freezing", "Files are copied under the name of their content.")),
+                rx.fragment(),
+            ),
+            if_(report.is_there, _counts()),
+            if_(is_frozen, rows_browser()),
+            columns(
+                [if_(report.is_there, _check_card(), _not_checked()), if_(report.refused > 0, _refused_card())],
+                [_origin()],
+            ),
+        ),
+        _freeze_dialog(),
+        crumbs=[Crumb("Data", routes.data(ProjectState.project.id)), Crumb(facts.name)],
+        said=rx.match(facts.state, ("frozen", "The version is frozen."), ("checking", "The check has begun."), ""),
+    )
+
+
+def _actions() -> rx.Component:
+    facts, report = VersionPageState.facts, VersionPageState.report
+    check = button("Check", kind="solid", on_click=VersionPageState.check)
+    again = button("Check again", on_click=VersionPageState.check)
+    freeze = button("Freeze", kind="solid", icon_name="lock", on_click=VersionPageState.ask_freeze(True))
+    draft = rx.cond(report.is_there, rx.fragment(again, rx.cond(report.refused > 0, rx.fragment(), freeze)), check)
+    may = rx.match(
+        facts.state,
+        ("draft", draft),
+        ("frozen", button("Baseline", kind="soft", href=routes.baseline(ProjectState.project.id))),
+        rx.fragment(),
+    )
+    off = if_(facts.state == "draft", action_with_reason(button("Check", kind="solid", disabled=True), VIEWERS))
+    return if_(AppState.me.may_prepare, rx.el.div(may, class_name="row"), off)
+
+
+def _working(title: str, words: str) -> rx.Component:
+    return card(rx.el.p(words, " This page follows by itself; you may leave it."), title=title)
+
+
+def _counts() -> rx.Component:
+    report = VersionPageState.report
+    return stats(
+        Stat("Rows", report.rows),
+        Stat("Training · validation · test", rx.fragment(report.train, " · ", report.validation, " · ", report.test)),
+        Stat("Tokens", report.tokens, rx.Var.create("longest row ") + report.longest),
+        Stat("Trained tokens", report.trained, report.trained_share),
+    )
+
+
+def _check_card() -> rx.Component:
+    labels = VersionPageState.report.labels
+    return card(
+        checks(VersionPageState.findings),
+        if_text(labels, rx.el.p("Answers form a closed set: ", mono(labels), class_name="meta")),
+        title="Check",
+    )
+
+
+def _not_checked() -> rx.Component:
+    words = "Not checked yet. The check divides the rows, looks for secrets, and reads every row with the base model's own template."
+    return if_(VersionPageState.facts.state == "draft", card(rx.el.p(words), title="Check"))
+
+
+def _refused_card() -> rx.Component:
+    def draw(found: rx.Var[RefusedRow]) -> rx.Component:
+        return table_row(
+            cell(found.row, number=True, phone="aside"), cell(found.split, gray=True), cell(found.message, phone="lead")
+        )
+
+    table = data_table(
+        [Column("Row", number=True, phone="aside"), Column("Split"), Column("Why", phone="lead")],
+        VersionPageState.refused,
+        draw,
+        caption="Rows that cannot be trained",
+        in_card=False,
+        tall=False,
+    )
+    return card(table, title="Rows that cannot be trained", padded=False)
+
+
+def _origin() -> rx.Component:
+    facts = VersionPageState.facts
+    return card(
+        data_list(
+            Fact("Dataset", facts.dataset),
+            Fact("File", link(facts.source, facts.source_href)),
+            Fact("Left out", facts.left_out, shown=facts.left_out != ""),
+            Fact("Divided", facts.divided, under="training / validation / test"),
+            Fact("Seed", facts.seed),
+            Fact("Content", mono(facts.content[:16], small=True), shown=facts.content != ""),
+        ),
+        title="Made of",
+    )
+
+
+def _freeze_dialog() -> rx.Component:
+    report = VersionPageState.report
+    return named_dialog(
+        "Freeze this version?",
+        rx.fragment(
+            "Its ",
+            report.rows,
+            " rows never change again, so that every run and evaluation of it can be compared. It costs nothing.",
+        ),
+        confirm_label="Freeze version",
+        is_open=VersionPageState.asks_freeze,
+        on_open_change=VersionPageState.ask_freeze,
+        on_confirm=VersionPageState.freeze,
+        error=AppState.error,
+        reasons=AppState.reasons,
+        kind="solid",
+    )
