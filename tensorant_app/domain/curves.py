@@ -98,7 +98,7 @@ def smoothed(curve: Folded) -> list[Point]:
     """The mean of each bucket and its neighbours on both sides, so that the line does not lag behind."""
     middles = [(bucket.low + bucket.high + bucket.last) / 3 for bucket in curve.buckets]
     reach = max(2, len(middles) // _WINDOWS)
-    points = []
+    points: list[Point] = []
     for place, bucket in enumerate(curve.buckets):
         near = min(reach, place, len(middles) - 1 - place)
         window = middles[place - near : place + near + 1]

@@ -7,13 +7,13 @@ from typing import Any
 import reflex as rx
 
 from tensorant_app.components.badges import machine_badge, machine_state_badge, run_badge
-from tensorant_app.components.buttons import action_with_reason, button, copy_button, download_button
+from tensorant_app.components.buttons import action_with_reason, button, copy_button, download_button, icon_button
 from tensorant_app.components.callouts import callout, error_panel
-from tensorant_app.components.cards import card, choice, grid, page_head, rule
+from tensorant_app.components.cards import card, choice, grid, page_head, rule, title_with
 from tensorant_app.components.charts import chart_card, points_table
 from tensorant_app.components.checks import checks
 from tensorant_app.components.choices import switch
-from tensorant_app.components.dialogs import named_dialog, paid_dialog
+from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import link
 from tensorant_app.components.logs import log_view
 from tensorant_app.components.stats import Fact, Stat, data_list, stats
@@ -21,18 +21,25 @@ from tensorant_app.components.steppers import stepper
 from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono, when
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.pages.run_actions import READ_ONLY, RunActions
 from tensorant_app.pages.run_state import RunPageState as S
 from tensorant_app.pages.run_words import EventRow, SettingRow
 
 LATER = "This comes with a later version."
-_NO_RIGHT = "Your role sees runs; members start and stop them."
 _LEGEND = (("Training", "r"), ("Smoothed", ""), ("Validation", "v"))
 
 
 def head() -> rx.Component:
     """Badges, where it stands, and by state exactly one primary action."""
+    pencil = icon_button(
+        "Rename",
+        "pencil",
+        on_click=RunActions.ask_rename(S.head.id, S.head.name),
+        small=True,
+        disabled=~S.me.may_prepare,
+    )
     return page_head(
-        S.head.name,
+        title_with(S.head.name, pencil),
         sub=[
             rx.el.span(
                 run_badge(S.head.state, S.head.percent),
@@ -55,6 +62,7 @@ def head() -> rx.Component:
         actions=[
             rx.el.span(download_button("Job files", S.head.job_files), class_name="wide-only"),
             if_(S.head.may_cancel & (S.head.state != "needs_recovery"), cancel_dialog("outline")),
+            if_((S.head.state == "no_gain") | (S.head.state == "cancelled"), _another()),
             if_(S.head.has_adapter, _adapter_button()),
             _primary(),
         ],
@@ -63,7 +71,7 @@ def head() -> rx.Component:
 
 def cancel_dialog(kind: Any = "red") -> rx.Component:
     """The way out of anything that runs or waits."""
-    trigger = button("Cancel run", kind=kind, disabled=~S.me.may_stop, attributes={"data-cancel": ""})
+    trigger = button("Cancel run", kind=kind, disabled=~S.me.may_stop)
     return named_dialog(
         f"Cancel {S.head.name}?",
         S.head.cancel_lead,
@@ -72,27 +80,6 @@ def cancel_dialog(kind: Any = "red") -> rx.Component:
         is_open=False,
         on_open_change=None,
         on_confirm=S.cancel,
-        error=S.error,
-        reasons=S.reasons,
-        trigger=trigger,
-    )
-
-
-def launch_dialog() -> rx.Component:
-    trigger = button("Start on this computer", kind="solid", icon_name="play", disabled=~S.me.may_spend)
-    return paid_dialog(
-        f"Start {S.head.name}?",
-        "The checks run again first. What they refuse comes back as a draft, with every reason.",
-        price=[Stat("Price", "$0", "/h"), Stat("Cap", "$0"), Stat("Maximum runtime", S.numbers.maximum)],
-        facts=[
-            Fact("Runs on", "this computer"),
-            Fact("Billed to", "nobody: it is free"),
-            Fact("At the limit", "it saves a checkpoint and stops; nothing is lost"),
-        ],
-        confirm_label="Start · free",
-        is_open=False,
-        on_open_change=None,
-        on_confirm=S.launch,
         error=S.error,
         reasons=S.reasons,
         trigger=trigger,
@@ -244,17 +231,33 @@ def _machine_card() -> rx.Component:
 
 def _primary() -> rx.Component:
     """The solid button of the state; a panel that asks for a decision owns it instead."""
-    another = button("Configure another like this", kind="solid", href=S.head.configure)
-    scorecard = button("Open scorecard", kind="solid", icon_name="scale", href=S.head.scorecard)
+    scorecard = if_text(
+        S.head.scorecard, button("Open scorecard", kind="solid", icon_name="scale", href=S.head.scorecard)
+    )
+    start = button(
+        "Start on this computer",
+        kind="solid",
+        icon_name="play",
+        on_click=RunActions.ask_launch(S.head.id),
+        disabled=~S.me.may_spend,
+    )
     return rx.match(
         S.head.state,
-        ("draft", action_with_reason(launch_dialog(), rx.cond(S.me.may_spend, "", _NO_RIGHT))),
-        ("completed", if_text(S.head.scorecard, scorecard)),
-        ("no_gain", if_text(S.head.scorecard, scorecard)),
+        ("draft", action_with_reason(start, rx.cond(S.me.may_spend, "", READ_ONLY))),
+        ("completed", scorecard),
+        ("no_gain", scorecard),
         ("evaluating", if_text(S.head.scorecard, button("Follow the scoring", kind="soft", href=S.head.scorecard))),
-        ("cancelled", another),
+        ("cancelled", _retry_draft()),
         rx.fragment(),
     )
+
+
+def _another() -> rx.Component:
+    return button("Configure another like this", on_click=RunActions.copy(S.head.id), disabled=~S.me.may_prepare)
+
+
+def _retry_draft() -> rx.Component:
+    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=~S.me.may_prepare)
 
 
 def _adapter_button() -> rx.Component:
@@ -297,8 +300,8 @@ def _failed() -> rx.Component:
             S.trouble.what,
             rx.fragment(rx.el.p(S.trouble.story), rx.el.p(S.trouble.lost, class_name="meta")),
             actions=[
-                button("Configure another like this", kind="solid", href=S.head.configure),
-                download_button("Job files", S.head.job_files),
+                _retry_draft(),
+                _another(),
             ],
             error_id=S.head.short_id,
         )

@@ -102,13 +102,6 @@ class RunPageState(AppState):
             await self._reload()
 
     @rx.event
-    async def launch(self) -> None:
-        run_id = self._address()[1]
-        await self._do(lambda session, caller: runs.launch_run(session, caller, id_of(run_id)))
-        if not self.error:
-            await self._reload()
-
-    @rx.event
     async def show_log_axis(self, value: bool) -> None:
         if await self._see(sessions.who_am_i) is not None:
             self.log_axis = value

@@ -55,7 +55,6 @@ class Head:
     adapter: str = ""
     job_files: str = ""
     scorecard: str = ""
-    configure: str = ""
     summary: str = ""
     detail: str = ""
 
@@ -159,7 +158,6 @@ def head_of(run: RunDetails) -> Head:
         adapter=routes.adapter_archive(run.id) if run.has_adapter else "",
         job_files=routes.job_files(run.id),
         scorecard=scorecard,
-        configure=routes.configure(run.project_id),
         summary=summary,
         detail=detail,
     )

@@ -84,9 +84,9 @@ class ScorecardState(AppState):
 
     @rx.event
     async def find(self, text: str) -> Any:
-        self.search = text[:200]
         if await self._see(self._look()) is None:
             return None
+        self.search = text[:200]
         return rx.redirect(address(self, q=self.search, **{"from": 0}), replace=True)
 
     @rx.event

@@ -127,7 +127,7 @@ def perform(
 ) -> tuple[dict[str, str], dict[str, str], dict[str, list[str]]]:
     """The variables before and after the call, and every row before it."""
     kind, _, handler = name.partition(".")
-    state = make_state(STATES[kind], person.cookies if person else "")
+    state = make_state(STATES[kind], person.cookies if person else "", case.path(world))
     for key, value in case.variables(world).items():
         setattr(state, key, value)
     arguments = case.arguments(world, person or world.people[ROLES[-1]])
@@ -140,6 +140,7 @@ def perform(
 def ask(client: TestClient, world: World, name: str, person: Person | None) -> Response:
     method, _, path = name.partition(" ")
     thing = {"/api/uploads": world.upload_id, "/api/runs/": world.run_id, "/api/imports": world.import_id}
+    thing["/api/evaluations/"] = world.baseline_id
     path = path.replace("{id}", str(next((i for start, i in thing.items() if path.startswith(start)), "")))
     headers = {"cookie": person.cookies} if person else {}
     match method:

@@ -13,13 +13,18 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlmodel import SQLModel, select
 
+from tensorant_app import routes
 from tensorant_app.db.datasets import Dataset, Import
+from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
+from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
+from tensorant_app.domain.runs import RunState
 from tensorant_app.services.connections import store
+from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
@@ -52,6 +57,8 @@ class Case:
     arguments: Callable[[World, Person], list[Any]] = field(default=lambda world, person: [])
     variables: Callable[[World], dict[str, Any]] = field(default=lambda world: {})
     """What stands in the state before, such as the id in the page's address."""
+    path: Callable[[World], str] = field(default=lambda world: "/")
+    """The address that is open."""
     names_ours: bool = False
     """An argument or a variable names a row of the organization, so that another one's owner must be refused."""
 
@@ -61,11 +68,32 @@ HANDLERS: dict[str, Case] = {
     "ProjectState.open": Case(),
     "AccountState.load": Case(),
     "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
-    "RunPageState.load": Case(path=run_path, names_ours=True),
-    "RunPageState.watch": Case(path=run_path, names_ours=True),
-    "RunPageState.launch": Case(Role.MEMBER, path=run_path, names_ours=True),
-    "RunPageState.cancel": Case(Role.MEMBER, path=run_path, names_ours=True),
+    **{
+        f"RunPageState.{name}": Case(path=lambda world: routes.run(world.project_id, world.run_id), names_ours=True)
+        for name in ("load", "watch")
+    },
+    "RunPageState.cancel": Case(
+        Role.MEMBER,
+        variables=lambda world: queue(world),
+        path=lambda world: routes.run(world.project_id, world.run_id),
+        names_ours=True,
+    ),
     "RunPageState.show_log_axis": Case(arguments=lambda world, person: [False]),
+    **{
+        f"ScorecardState.{name}": Case(
+            arguments=lambda world, person, given=given: list(given),
+            path=lambda world: routes.scorecard(world.project_id, world.baseline_id),
+            names_ours=True,
+        )
+        for name, given in {"load": (), "watch": (), "unfold": (1,), "find": ("billing",)}.items()
+    },
+    "ScorecardState.cancel": Case(
+        Role.MEMBER,
+        variables=lambda world: queue(world),
+        path=lambda world: routes.scorecard(world.project_id, world.baseline_id),
+        names_ours=True,
+    ),
+    "EvaluationsState.load": Case(path=lambda world: routes.evaluations(world.project_id), names_ours=True),
 }
 """Every event handler of every page state. A new one without its line here fails the walk."""
 
@@ -78,6 +106,7 @@ ROUTES: dict[str, Case] = {
     "GET /api/runs/{id}/adapter.zip": Case(names_ours=True),
     "GET /api/runs/{id}/job-files.zip": Case(names_ours=True),
     "GET /api/imports/{id}/errors.jsonl": Case(names_ours=True),
+    "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
 }
 """Every route that asks who is calling."""
 
@@ -91,6 +120,14 @@ DOORS = {
     "POST /api/new-password",
 }
 """Routes that decide by a password, a link or one's own cookie; test_sign_in.py holds them."""
+
+
+def queue(world: World) -> dict[str, Any]:
+    """Run and baseline wait, so that they can be cancelled."""
+    with unit_of_work() as session:
+        session.get_one(Run, world.run_id).state = RunState.QUEUED
+        session.get_one(Evaluation, world.baseline_id).state = EvaluationState.QUEUED
+    return {}
 
 
 def make_world() -> World:
@@ -107,6 +144,9 @@ def make_world() -> World:
         session.add(
             Adapter(id=uuid4(), run_id=run_id, attempt=1, key="k", manifest={}, zip_key="adapters/x.zip", **shared)
         )
+        baseline = session.get_one(Evaluation, run.baseline_id)
+        baseline.answers_key, baseline.answers_sha256 = answers_key(baseline.id), "0" * 64
+    store().put(answers_key(run.baseline_id), b"")
     store().put("adapters/x.zip", b"zip")
     store().put(errors_key(source.id), b"{}\n")
     _put_examples()
