@@ -100,18 +100,19 @@ def smoothed(curve: Folded) -> list[Point]:
     reach = max(2, len(middles) // _WINDOWS)
     points: list[Point] = []
     for place, bucket in enumerate(curve.buckets):
-        near = min(reach, place, len(middles) - 1 - place)
-        window = middles[place - near : place + near + 1]
+        window = middles[max(place - reach, 0) : place + reach + 1]
         points.append((bucket.step, _rounded(sum(window) / len(window))))
     return points
 
 
 def highs(curve: Folded) -> list[Point]:
-    return [(bucket.step, bucket.high) for bucket in curve.buckets]
+    """The maximum of each full bucket: one that has only begun would look like a fall."""
+    return [(bucket.step, bucket.high) for bucket in _full(curve)]
 
 
 def lows(curve: Folded) -> list[Point]:
-    return [(bucket.step, bucket.low) for bucket in curve.buckets]
+    """The minimum of each full bucket."""
+    return [(bucket.step, bucket.low) for bucket in _full(curve)]
 
 
 def say_trend(smooth: Sequence[Point], validation: Sequence[Point]) -> str:
@@ -133,11 +134,20 @@ def say_trend(smooth: Sequence[Point], validation: Sequence[Point]) -> str:
 
 
 def _direction(points: Sequence[Point]) -> str:
-    last = points[-max(2, len(points) // 5) :]
-    change = last[-1][1] - last[0][1]
-    if abs(change) < 0.01 * max(abs(last[0][1]), 1e-9):
+    """The last tenth of the curve against the tenth before it."""
+    size = max(1, len(points) // 10)
+    before, now = (sum(value for _, value in part) for part in (points[-2 * size : -size], points[-size:]))
+    if abs(now - before) < 0.02 * max(abs(before), 1e-9):
         return "level"
-    return "still falling" if change < 0 else "rising"
+    return "still falling" if now < before else "rising"
+
+
+def _full(curve: Folded) -> Sequence[Bucket]:
+    *earlier, last = curve.buckets or (None,)
+    if last is None:
+        return ()
+    begun = (last.step - 1) % curve.width + curve.last_step - last.step + 1
+    return curve.buckets if begun >= curve.width or not earlier else curve.buckets[:-1]
 
 
 def _merged(buckets: Sequence[Bucket], width: int) -> list[Bucket]:

@@ -19,12 +19,12 @@ from tensorant_app.pages.run_state import RunPageState
 @rx.page(
     route=routes.RUN,
     title="Run · Tensorant",
-    on_load=[*ENTER, RunPageState.load, RunPageState.watch],
+    on_load=[*ENTER, RunPageState.load],
 )
 def run_page() -> rx.Component:
     run = RunPageState.head
     body = rx.fragment(
-        rx.el.title(run.said),
+        rx.el.span(hidden=True, custom_attrs={"data-title": run.said}),
         run_dialogs(),
         parts.head(),
         parts.phases(),

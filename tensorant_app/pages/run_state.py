@@ -65,15 +65,16 @@ class RunPageState(AppState):
     """Counts the looks begun by opening a page, so that the loop of an earlier one ends."""
 
     @rx.event
-    async def load(self) -> None:
+    async def load(self) -> Any:
         """The page is opened, reloaded or led to another run: everything anew."""
         self._turn += 1
         found = await self._see(self._look("", Cursor()))
         if found is None:
             self.head = Head()
-            return
+            return None
         self._curves = None
         self._show(found)
+        return RunPageState.watch
 
     @rx.event(background=True)
     async def watch(self) -> None:

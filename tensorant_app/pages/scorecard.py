@@ -21,7 +21,7 @@ from tensorant_app.components.skeletons import skeleton_page
 from tensorant_app.components.sparks import Interval, interval
 from tensorant_app.components.stats import Fact, data_list, progress
 from tensorant_app.components.tables import Column, cell, data_table, table_row
-from tensorant_app.components.texts import keys
+from tensorant_app.components.texts import keys, phone_only
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.members import Caller
@@ -51,14 +51,15 @@ class ScorecardState(AppState):
     _turn: int = 0
 
     @rx.event
-    async def load(self) -> None:
+    async def load(self) -> Any:
         self._turn += 1
         found = await self._see(self._look())
         if found is None:
             self.head = CardHead()
-            return
+            return None
         self.opened = Unfolded()
         self._show(found)
+        return ScorecardState.watch
 
     @rx.event(background=True)
     async def watch(self) -> None:
@@ -138,7 +139,7 @@ S = ScorecardState
 @rx.page(
     route=routes.SCORECARD,
     title="Scorecard · Tensorant",
-    on_load=[*ENTER, ScorecardState.load, ScorecardState.watch],
+    on_load=[*ENTER, ScorecardState.load],
 )
 def scorecard_page() -> rx.Component:
     body = stack(
@@ -226,7 +227,7 @@ def _means() -> rx.Component:
         Column("Metric", phone="lead"),
         Column("Role"),
         Column("Baseline", number=True),
-        Column("Adapter", number=True, phone="aside"),
+        Column("Adapter", number=True, phone="aside first"),
         Column("Difference", number=True, phone="aside"),
         Column("Verdict"),
     ]
@@ -234,25 +235,30 @@ def _means() -> rx.Component:
     return rx.cond(
         S.head.is_baseline,
         data_table(own, S.metrics, _own_mean, caption="Means of the base model", tall=False),
-        data_table(columns, S.metrics, _mean, caption="Means of baseline and adapter", tall=False, phone=False),
+        data_table(columns, S.metrics, _mean, caption="Means of baseline and adapter", tall=False),
     )
 
 
 def _own_mean(row: rx.Var[MetricRow]) -> rx.Component:
-    return table_row(
-        cell(rx.el.span(row.name, class_name="strong"), phone="lead"), cell(row.baseline, number=True, phone="aside")
+    return rx.el.tr(
+        cell(rx.el.span(row.name, class_name="strong"), phone="lead"),
+        cell(row.baseline, number=True, phone="aside"),
+        role="row",
     )
 
 
 def _mean(row: rx.Var[MetricRow]) -> rx.Component:
     tone = row.tone
-    return table_row(
-        cell(rx.el.span(row.name, class_name="strong")),
+    on_phone = phone_only(rx.cond(row.role != "", f"{row.role}, base {row.baseline}", f"Base {row.baseline}"))
+    difference = rx.el.span(row.difference, class_name=rx.cond(row.role == "Primary", tone + " strong", ""))
+    return rx.el.tr(
+        cell(rx.el.div(row.name, class_name="strong"), rx.el.div(on_phone, class_name="meta"), phone="lead"),
         cell(row.role, gray=True),
         cell(row.baseline, number=True),
-        cell(rx.el.span(row.adapter, class_name="strong"), number=True),
-        cell(rx.el.span(row.difference, class_name=rx.cond(row.role == "Primary", tone + " strong", "")), number=True),
+        cell(rx.el.span(row.adapter, class_name="strong"), number=True, phone="aside first"),
+        cell(difference, number=True, phone="aside"),
         cell(rx.el.span(row.verdict, class_name=tone)),
+        role="row",
     )
 
 

@@ -2,7 +2,18 @@
 
 from __future__ import annotations
 
-from tensorant_app.domain.curves import EMPTY, MOST_BUCKETS, extremes, fold, joined, say_trend, smoothed, thinned
+from tensorant_app.domain.curves import (
+    EMPTY,
+    MOST_BUCKETS,
+    extremes,
+    fold,
+    highs,
+    joined,
+    lows,
+    say_trend,
+    smoothed,
+    thinned,
+)
 
 
 def test_few_steps_are_kept_as_they_are() -> None:
@@ -41,12 +52,18 @@ def test_what_a_later_attempt_did_again_counts() -> None:
     assert points == [(step, 5.0) for step in range(1, 6)] + [(step, 1.0) for step in range(6, 16)]
 
 
-def test_the_smoothed_curve_begins_at_its_first_value_and_does_not_lag() -> None:
+def test_the_smoothed_curve_does_not_lag() -> None:
     points = smoothed(fold(EMPTY, {step: float(100 - step) for step in range(1, 51)}))
 
-    assert points[0] == (1, 99.0)
     assert points[25] == (26, 74.0)
-    assert points[-1] == (50, 50.0)
+    assert points[-1] == (50, 51.0)
+
+
+def test_a_bucket_that_has_only_begun_is_not_drawn() -> None:
+    curve = thinned(fold(EMPTY, {step: float(step) for step in range(1, 42)}), 20)
+
+    assert (curve.width, highs(curve)[-1]) == (4, (37, 40.0))
+    assert lows(fold(EMPTY, {1: 3.0})) == [(1, 3.0)]
 
 
 def test_the_sentence_warns_where_validation_rises_under_a_falling_loss() -> None:
