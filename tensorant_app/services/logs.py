@@ -103,7 +103,7 @@ def list_happenings(session: Session, caller: Caller, run_id: UUID) -> list[Happ
         .where(Machine.use == Use.RUN, Machine.subject_id == run.id)
     )
     found += [Happening(e.at, name, e.verb, e.state, e.cause, e.sentence) for e, name in of_machines]
-    return sorted(found, key=lambda happening: happening.at, reverse=True)
+    return sorted(found, key=lambda happening: happening.at)[::-1]
 
 
 def _read(volume: FileStore, use: Use, subject_id: UUID, attempt: int, cursor: Cursor) -> News:
