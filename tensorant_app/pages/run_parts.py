@@ -157,7 +157,7 @@ def loss_chart() -> rx.Component:
 
 
 def logs(name: str) -> rx.Component:
-    return log_view("Training logs", S.lines, empty="The trainer has not said anything yet.", name=name)
+    return log_view("Training logs", S.lines + S.fresh, empty="The trainer has not said anything yet.", name=name)
 
 
 def configuration() -> rx.Component:

@@ -6,13 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import reflex as rx
-from sqlmodel import Session
 
 from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.figures import EMPTY, loss_figure, metric_figure
 from tensorant_app.components.logs import LogLine
 from tensorant_app.components.steppers import Phase
-from tensorant_app.domain.members import Caller
 from tensorant_app.domain.runs import RunState
 from tensorant_app.pages import run_words as words
 from tensorant_app.pages.frame import segment
@@ -22,6 +20,8 @@ from tensorant_app.services.logs import FIRST_LINES, Cursor, Happening, News
 from tensorant_app.services.metrics import RunCurves
 from tensorant_app.services.run_details import RunDetails
 from tensorant_app.state import AppState, Work, id_of
+
+_FRESH_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,8 @@ class RunPageState(AppState):
     settings: list[SettingRow] = []
     events: list[EventRow] = []
     lines: list[LogLine] = []
+    fresh: list[LogLine] = []
+    """The newest lines: a changed list is sent whole, so that the long one seldom changes."""
     loss_figure: dict[str, Any] = EMPTY
     gradient_figure: dict[str, Any] = EMPTY
     speed_figure: dict[str, Any] = EMPTY
@@ -83,8 +85,7 @@ class RunPageState(AppState):
             turn, address = self._turn, self._address()
             seen = {"version": self._curves.version if self._curves else "", "cursor": self._cursor}
 
-        def look(session: Session, caller: Caller) -> Look:
-            return _look(session, caller, address, seen["version"], seen["cursor"])
+        look: Work[Look] = lambda session, caller: _look(address, seen["version"], seen["cursor"])(session, caller)  # noqa: E731
 
         def show(found: Look) -> bool:
             if self._turn != turn or self._address() != address:
@@ -117,8 +118,7 @@ class RunPageState(AppState):
         return segment(self, "projects"), segment(self, "runs")
 
     def _look(self, version: str, cursor: Cursor) -> Work[Look]:
-        address = self._address()
-        return lambda session, caller: _look(session, caller, address, version, cursor)
+        return _look(self._address(), version, cursor)
 
     def _show(self, found: Look) -> None:
         """Assign what differs: an assigned variable is sent, equal or not."""
@@ -146,11 +146,13 @@ class RunPageState(AppState):
 
     def _show_lines(self, news: News) -> None:
         self._cursor = news.cursor
-        fresh = [LogLine(line.at, line.level, line.words) for line in news.lines]
+        lines = [LogLine(line.at, line.level, line.words) for line in news.lines]
         if news.begins:
-            self.lines = fresh
-        elif fresh:
-            self.lines = [*self.lines, *fresh][-FIRST_LINES:]
+            self.lines, self.fresh = lines, []
+        elif lines and len(self.fresh) + len(lines) > _FRESH_LINES:
+            self.lines, self.fresh = [*self.lines, *self.fresh, *lines][-FIRST_LINES:], []
+        elif lines:
+            self.fresh = [*self.fresh, *lines]
 
     def _draw(self) -> None:
         found = self._curves
@@ -168,13 +170,13 @@ class RunPageState(AppState):
         self.trend, self.points = found.sentence, [list(line) for line in found.table]
 
 
-def _look(session: Session, caller: Caller, address: tuple[str, str], version: str, cursor: Cursor) -> Look:
-    project_id, run_id = (id_of(part) for part in address)
-    return Look(
-        run_details.show_details(session, caller, project_id, run_id),
-        metrics.show_curves(session, caller, run_id, version),
-        logs.read_log(session, caller, run_id, cursor),
-        logs.list_happenings(session, caller, run_id),
+def _look(address: tuple[str, str], version: str, cursor: Cursor) -> Work[Look]:
+    project, run = address
+    return lambda session, caller: Look(
+        run_details.show_details(session, caller, id_of(project), id_of(run)),
+        metrics.show_curves(session, caller, id_of(run), version),
+        logs.read_log(session, caller, id_of(run), cursor),
+        logs.list_happenings(session, caller, id_of(run)),
     )
 
 

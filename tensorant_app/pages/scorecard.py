@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import reflex as rx
-from sqlmodel import Session
 
 from tensorant_app import routes
 from tensorant_app.components.badges import evaluation_badge
@@ -24,7 +23,6 @@ from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import keys, phone_only
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
-from tensorant_app.domain.members import Caller
 from tensorant_app.pages import scorecard_words as words
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
@@ -102,12 +100,12 @@ class ScorecardState(AppState):
         project, evaluation = self._address()
         show, search, start = self._shown(), query(self, "q"), start_of(self)
 
-        def look(session: Session, caller: Caller) -> Seen:
-            ids = id_of(project), id_of(evaluation)
-            found = scorecards.show_scorecard(session, caller, *ids)
-            return found, scorecards.list_rows(session, caller, *ids, show=show, search=search, start=start)
-
-        return look
+        return lambda session, caller: (
+            scorecards.show_scorecard(session, caller, id_of(project), id_of(evaluation)),
+            scorecards.list_rows(
+                session, caller, id_of(project), id_of(evaluation), show=show, search=search, start=start
+            ),
+        )
 
     def _shown(self) -> Show:
         wanted = query(self, "show")
