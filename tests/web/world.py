@@ -13,12 +13,16 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlmodel import SQLModel, select
 
+from tensorant_app import routes
 from tensorant_app.db.datasets import Dataset, Import
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
+from tensorant_app.domain.run_form import blank_form
+from tensorant_app.domain.runs import RunState
+from tensorant_app.pages.run_actions import LaunchCard
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
@@ -52,13 +56,74 @@ class Case:
     arguments: Callable[[World, Person], list[Any]] = field(default=lambda world, person: [])
     variables: Callable[[World], dict[str, Any]] = field(default=lambda world: {})
     """What stands in the state before, such as the id in the page's address."""
+    path: Callable[[World], str] = field(default=lambda world: "/")
+    """The address that is open."""
     names_ours: bool = False
     """An argument or a variable names a row of the organization, so that another one's owner must be refused."""
+
+
+def runs_of(world: World) -> str:
+    return routes.runs(world.project_id)
+
+
+def configure_of(world: World) -> str:
+    return routes.configure(world.project_id)
 
 
 HANDLERS: dict[str, Case] = {
     "AppState.enter": Case(),
     "ProjectState.open": Case(),
+    **{
+        f"RunsState.{name}": Case(arguments=lambda world, person, given=given: list(given), path=runs_of)
+        for name, given in {"narrow": ("group", "live"), "sort_by": ("name",), "turn": (1,), "show_all": ()}.items()
+    },
+    "RunsState.load": Case(path=runs_of, names_ours=True),
+    "RunsState.follow": Case(path=runs_of, names_ours=True),
+    "ConfigureState.load": Case(path=configure_of, names_ours=True),
+    "ConfigureState.check": Case(path=configure_of, names_ours=True),
+    "ConfigureState.leave": Case(arguments=lambda world, person: ["epochs", "3"], path=configure_of),
+    **{
+        f"ConfigureState.{name}": Case(
+            Role.MEMBER,
+            arguments=lambda world, person, given=given: list(given),
+            variables=lambda world: {"typed": form_of(world)},
+            path=configure_of,
+            names_ours=True,
+        )
+        for name, given in {
+            "type_in": ("epochs", "5"),
+            "choose": ("method", "qlora"),
+            "switch_to": ("packing", False),
+            "reset_field": ("epochs",),
+            "use_preset": ("thorough",),
+            "mend": ("warmup_ratio=0",),
+            "start_over": (),
+            "save": (),
+        }.items()
+    },
+    **{
+        f"RunActions.{name}": Case(arguments=lambda world, person, given=given: list(given))
+        for name, given in {
+            "set_launch_open": (True,),
+            "score_after": (False,),
+            "ask_rename": ("a", "b"),
+            "set_rename_open": (True,),
+        }.items()
+    },
+    "RunActions.ask_launch": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
+    "RunActions.copy": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
+    "RunActions.retry": Case(Role.MEMBER, lambda world, person: [str(failed_run(world))], names_ours=True),
+    "RunActions.start": Case(
+        Role.MEMBER,
+        variables=lambda world: {"launch": LaunchCard(str(world.run_id), str(world.project_id))},
+        names_ours=True,
+    ),
+    "RunActions.rename": Case(
+        Role.MEMBER,
+        lambda world, person: [{"new-name": "Better"}],
+        variables=lambda world: {"renamed": str(world.run_id)},
+        names_ours=True,
+    ),
     "AccountState.load": Case(),
     "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
 }
@@ -86,6 +151,17 @@ DOORS = {
     "POST /api/new-password",
 }
 """Routes that decide by a password, a link or one's own cookie; test_sign_in.py holds them."""
+
+
+def form_of(world: World) -> dict[str, str]:
+    """A form that can be saved."""
+    return {**blank_form(), "name": "Next", "version": str(world.version_id), "baseline": str(world.baseline_id)}
+
+
+def failed_run(world: World) -> UUID:
+    with unit_of_work() as session:
+        session.get_one(Run, world.run_id).state = RunState.FAILED
+    return world.run_id
 
 
 def make_world() -> World:
