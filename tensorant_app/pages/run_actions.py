@@ -149,7 +149,9 @@ def _launch_dialog() -> rx.Component:
             Fact("Checks", "All are looked at again first. Where one fails, it comes back as a draft with the reason."),
             Fact(
                 "Afterwards",
-                switch("scores", "Score the adapter, free", checked=RunActions.scores, on_change=RunActions.score_after),
+                switch(
+                    "scores", "Score the adapter, free", checked=RunActions.scores, on_change=RunActions.score_after
+                ),
             ),
         ],
         confirm_label="Start on this computer · free",

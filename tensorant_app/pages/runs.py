@@ -44,6 +44,17 @@ _GROUPS = {
 }
 
 
+_TWO_LINES = {
+    "display": "-webkit-box",
+    "-webkit-line-clamp": "2",
+    "-webkit-box-orient": "vertical",
+    "overflow": "hidden",
+    "overflow_wrap": "anywhere",
+    "margin_top": "3px",
+}
+"""A reason can be long; the whole of it stands in the tooltip and on the run's page."""
+
+
 class RunsState(AppState):
     rows: list[RunRow] = []
     counts: dict[str, str] = dict.fromkeys(_GROUPS, "")
@@ -243,7 +254,7 @@ def _table() -> rx.Component:
     state = RunsState
     return data_table(
         [
-            Column("Name", sort="name", phone="lead", skeleton=("110px", "92px")),
+            Column("Name", sort="name", phone="lead", width="22%", skeleton=("110px", "92px")),
             Column("Status", sort="state", phone="lead", skeleton=("84px", "150px"), width="26%"),
             Column("Data", sort="version", skeleton=("22px",)),
             Column("Method", skeleton=("64px",)),
@@ -274,7 +285,7 @@ def _table() -> rx.Component:
 
 def _row(row: rx.Var[RunRow]) -> rx.Component:
     return table_row(
-        name_cell(row.name, row.href, row.short),
+        name_cell(row.name, row.href, rx.el.span(row.short, class_name="nowrap")),
         cell(
             rx.el.div(
                 run_badge(row.state, row.percent),
@@ -282,12 +293,12 @@ def _row(row: rx.Var[RunRow]) -> rx.Component:
                 if_(row.is_trial, label("Trial")),
                 class_name="row wrap",
             ),
-            if_text(row.under, rx.el.div(row.under, class_name="meta why-line")),
+            if_text(row.under, rx.el.div(row.under, class_name="meta", title=row.under, style=_TWO_LINES)),
             if_(row.percent >= 0, progress(row.percent, "Done", in_cell=True)),
             phone="lead",
         ),
         cell(row.data),
-        cell(row.method),
+        cell(rx.el.span(row.method, class_name="nowrap")),
         cell(
             rx.el.span(
                 phone_only(rx.cond(row.loss != "", "val. loss ", "")),
