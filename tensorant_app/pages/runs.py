@@ -21,7 +21,7 @@ from tensorant_app.components.forms import search_input
 from tensorant_app.components.sparks import interval_cell, sparkline
 from tensorant_app.components.stats import progress
 from tensorant_app.components.tables import Column, Sorting, cell, data_table, name_cell, paging, table_row
-from tensorant_app.components.texts import avatar, dash_if_empty, phone_only, when
+from tensorant_app.components.texts import avatar, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.members import Caller
@@ -304,7 +304,7 @@ def _row(row: rx.Var[RunRow]) -> rx.Component:
                 phone_only(rx.cond(row.loss != "", "val. loss ", "")),
                 sparkline(row.losses, is_live=row.is_live),
                 " ",
-                dash_if_empty(row.loss),
+                if_text(row.loss, rx.el.span(row.loss), rx.el.span("–", class_name="gray wide-only")),
                 class_name="nowrap",
             ),
             number=True,
@@ -319,7 +319,12 @@ def _row(row: rx.Var[RunRow]) -> rx.Component:
 
 def _change(row: rx.Var[RunRow]) -> rx.Component:
     words = rx.el.span(row.change, class_name=rx.match(row.tone, ("good", "good"), ("bad", "bad"), ""))
-    judged = rx.el.span(interval_cell(row.bounds, width=CELL), " ", words, class_name="nowrap")
+    judged = rx.el.div(
+        interval_cell(row.bounds, width=CELL),
+        words,
+        class_name="row nowrap",
+        style={"justify_content": "flex-end", "min_width": f"{CELL + 44}px"},
+    )
     return rx.cond(row.has_bounds, judged, rx.el.span("–", class_name="gray wide-only"))
 
 
