@@ -89,6 +89,7 @@ FIELDS: tuple[FormField, ...] = (
         _S.METHOD,
         "LoRA trains small matrices beside the frozen model. QLoRA also keeps the model in 4 bits: "
         "it fits into a third of the memory, is slower, and needs an NVIDIA GPU.",
+        hint="QLoRA: a third of the memory, NVIDIA only",
     ),
     FormField("gpu", "Training GPU", _S.GPU, "this-computer"),
     FormField(

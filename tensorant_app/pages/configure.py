@@ -9,7 +9,7 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.buttons import button
 from tensorant_app.components.callouts import refusal
-from tensorant_app.components.cards import card, columns, fold, page_head, phone_dock, row, rule
+from tensorant_app.components.cards import card, columns, fold, page_head, phone_dock, rule
 from tensorant_app.components.checks import readiness, readiness_badge
 from tensorant_app.components.choices import Option, choice_list, segmented, select, switch
 from tensorant_app.components.empty import empty_state
@@ -27,6 +27,7 @@ from tensorant_app.pages.run_actions import READ_ONLY
 from tensorant_app.state import AppState
 
 _MAY = AppState.me.may_prepare
+_CENTER = {"text_align": "center", "margin_top": "8px", "display": "block"}
 
 
 @rx.page(route=routes.CONFIGURE, title="Configure a run · Tensorant", on_load=[*ENTER, State.load])
@@ -220,7 +221,8 @@ def _estimate() -> rx.Component:
         if_text(
             State.memory.words,
             rx.el.div(
-                memory_bar(State.memory.words, [Share(State.memory.words, State.memory.percent)]), class_name="mt"
+                memory_bar(State.memory.words, [Share(State.memory.words, State.memory.percent)]),
+                style={"margin_top": "10px"},
             ),
         ),
     )
@@ -245,10 +247,10 @@ def _save() -> rx.Component:
         save,
         rx.cond(
             _MAY,
-            rx.el.p("Saving is free and starts nothing.", class_name="meta center"),
-            rx.el.p(READ_ONLY, class_name="meta center"),
+            rx.el.p("Saving is free and starts nothing.", class_name="meta", style=_CENTER),
+            rx.el.p(READ_ONLY, class_name="meta", style=_CENTER),
         ),
-        rx.cond(_MAY, row(button("Start over", kind="ghost", size="sm", on_click=State.start_over)), rx.fragment()),
+        if_(_MAY, rx.el.div(button("Start over", kind="ghost", size="sm", on_click=State.start_over), style=_CENTER)),
         class_name="wide-only",
     )
 

@@ -236,7 +236,7 @@ class ConfigureState(AppState):
     def _show_memory(self, free: int) -> None:
         if free > 0:
             self.memory = fill_memory(self._needed, free)
-        beside = (self.memory.free + " free" if self.memory.free else "", "$0/h", self.summary.time)
+        beside = (self.memory.free, "$0/h", self.summary.time)
         self.gpus = [Choice("this-computer", "This computer", "", beside)]
 
     def _show_lines(self, opened: Sequence[CheckLine], passed: Sequence[CheckLine]) -> None:

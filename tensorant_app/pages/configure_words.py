@@ -54,7 +54,7 @@ def summarize(estimate: Estimate | None) -> Summary:
         rows=f"{estimate.rows:,}",
         tokens=say_tokens(estimate.tokens_per_epoch),
         steps=f"{plan.total_steps:,}",
-        steps_note=f"{plan.steps_per_epoch:,} × {estimate.epochs}",
+        steps_note=f"{plan.steps_per_epoch:,} × {estimate.epochs} epochs",
         batch=f"{estimate.effective_batch:,}",
         needed=gib(estimate.memory),
     )
@@ -72,7 +72,7 @@ def fill_memory(needed: int, free: int) -> Memory:
         return Memory()
     percent = min(round(100 * needed / free), 100)
     words = f"{gib(needed)} of {gib(free)} that are free now"
-    return Memory(percent, gib(free), words, needed > free)
+    return Memory(percent, f"{free / 2**30:.0f} GB", words, needed > free)
 
 
 def lines_of(findings: Sequence[Finding], subject: Subject) -> tuple[list[CheckLine], list[CheckLine]]:
@@ -112,4 +112,4 @@ def rows_words(version: VersionChoice | None) -> str:
 def hint_of(name: str, is_default: bool) -> str:
     """The range, and the default where something else is typed."""
     field = BY_NAME[name]
-    return field.hint if is_default or not field.hint else f"{field.hint}, default {field.default}"
+    return field.hint if is_default or not field.hint or field.choices else f"{field.hint}, default {field.default}"

@@ -67,7 +67,7 @@ class RunActions(AppState):
             self.is_launch_open = is_open
 
     @rx.event
-    async def set_scores(self, scores: bool) -> None:
+    async def score_after(self, scores: bool) -> None:
         if await self._see(sessions.who_am_i) is not None:
             self.scores = scores
 
@@ -149,7 +149,9 @@ def _launch_dialog() -> rx.Component:
             Fact("Checks", "All are looked at again first. Where one fails, it comes back as a draft with the reason."),
             Fact(
                 "Afterwards",
-                switch("scores", "Score the adapter, free", checked=RunActions.scores, on_change=RunActions.set_scores),
+                switch(
+                    "scores", "Score the adapter, free", checked=RunActions.scores, on_change=RunActions.score_after
+                ),
             ),
         ],
         confirm_label="Start on this computer · free",

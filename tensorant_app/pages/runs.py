@@ -21,7 +21,7 @@ from tensorant_app.components.forms import search_input
 from tensorant_app.components.sparks import interval_cell, sparkline
 from tensorant_app.components.stats import progress
 from tensorant_app.components.tables import Column, Sorting, cell, data_table, name_cell, paging, table_row
-from tensorant_app.components.texts import avatar, dash_if_empty, phone_only, when
+from tensorant_app.components.texts import avatar, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.members import Caller
@@ -42,6 +42,17 @@ _GROUPS = {
     RunGroup.DRAFTS: "Drafts",
     RunGroup.ENDED: "Ended",
 }
+
+
+_TWO_LINES = {
+    "display": "-webkit-box",
+    "-webkit-line-clamp": "2",
+    "-webkit-box-orient": "vertical",
+    "overflow": "hidden",
+    "overflow_wrap": "anywhere",
+    "margin_top": "3px",
+}
+"""A reason can be long; the whole of it stands in the tooltip and on the run's page."""
 
 
 class RunsState(AppState):
@@ -243,7 +254,7 @@ def _table() -> rx.Component:
     state = RunsState
     return data_table(
         [
-            Column("Name", sort="name", phone="lead", skeleton=("110px", "92px")),
+            Column("Name", sort="name", phone="lead", width="22%", skeleton=("110px", "92px")),
             Column("Status", sort="state", phone="lead", skeleton=("84px", "150px"), width="26%"),
             Column("Data", sort="version", skeleton=("22px",)),
             Column("Method", skeleton=("64px",)),
@@ -274,7 +285,7 @@ def _table() -> rx.Component:
 
 def _row(row: rx.Var[RunRow]) -> rx.Component:
     return table_row(
-        name_cell(row.name, row.href, row.short),
+        name_cell(row.name, row.href, rx.el.span(row.short, class_name="nowrap")),
         cell(
             rx.el.div(
                 run_badge(row.state, row.percent),
@@ -282,18 +293,18 @@ def _row(row: rx.Var[RunRow]) -> rx.Component:
                 if_(row.is_trial, label("Trial")),
                 class_name="row wrap",
             ),
-            if_text(row.under, rx.el.div(row.under, class_name="meta why-line")),
+            if_text(row.under, rx.el.div(row.under, class_name="meta", title=row.under, style=_TWO_LINES)),
             if_(row.percent >= 0, progress(row.percent, "Done", in_cell=True)),
             phone="lead",
         ),
         cell(row.data),
-        cell(row.method),
+        cell(rx.el.span(row.method, class_name="nowrap")),
         cell(
             rx.el.span(
                 phone_only(rx.cond(row.loss != "", "val. loss ", "")),
                 sparkline(row.losses, is_live=row.is_live),
                 " ",
-                dash_if_empty(row.loss),
+                if_text(row.loss, rx.el.span(row.loss), rx.el.span("–", class_name="gray wide-only")),
                 class_name="nowrap",
             ),
             number=True,
@@ -308,7 +319,12 @@ def _row(row: rx.Var[RunRow]) -> rx.Component:
 
 def _change(row: rx.Var[RunRow]) -> rx.Component:
     words = rx.el.span(row.change, class_name=rx.match(row.tone, ("good", "good"), ("bad", "bad"), ""))
-    judged = rx.el.span(interval_cell(row.bounds, width=CELL), " ", words, class_name="nowrap")
+    judged = rx.el.div(
+        interval_cell(row.bounds, width=CELL),
+        words,
+        class_name="row nowrap",
+        style={"justify_content": "flex-end", "min_width": f"{CELL + 44}px"},
+    )
     return rx.cond(row.has_bounds, judged, rx.el.span("–", class_name="gray wide-only"))
 
 

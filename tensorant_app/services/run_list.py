@@ -148,9 +148,7 @@ def _by_id(text: str) -> sa.ColumnElement[bool]:
 
 def _counts(session: Session, where: Sequence[sa.ColumnElement[bool]]) -> dict[RunGroup, int]:
     by_state = dict(
-        session.execute(sa.select(col(Run.state), sa.func.count()).where(*where).group_by(col(Run.state)))
-        .tuples()
-        .all()
+        session.execute(sa.select(col(Run.state), sa.func.count()).where(*where).group_by(col(Run.state))).all()
     )
     return {group: sum(by_state.get(state, 0) for state in states) for group, states in STATES.items()}
 
@@ -231,7 +229,7 @@ def _curves(session: Session, run_ids: Sequence[UUID]) -> dict[tuple[UUID, int],
             col(Curve.run_id).in_(run_ids), col(Curve.name) == _VALIDATION
         )
     )
-    return {(run_id, attempt): tuple(bucket[3] for bucket in buckets) for run_id, attempt, buckets in found.tuples()}
+    return {(run_id, attempt): tuple(bucket[3] for bucket in buckets) for run_id, attempt, buckets in found}
 
 
 def _versions(session: Session, project_id: UUID) -> list[tuple[UUID, str]]:

@@ -22,7 +22,9 @@ from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
+from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunState
+from tensorant_app.pages.run_actions import LaunchCard
 from tensorant_app.services.connections import store
 from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.imports import errors_key
@@ -63,9 +65,68 @@ class Case:
     """An argument or a variable names a row of the organization, so that another one's owner must be refused."""
 
 
+def runs_of(world: World) -> str:
+    return routes.runs(world.project_id)
+
+
+def configure_of(world: World) -> str:
+    return routes.configure(world.project_id)
+
+
 HANDLERS: dict[str, Case] = {
     "AppState.enter": Case(),
     "ProjectState.open": Case(),
+    **{
+        f"RunsState.{name}": Case(arguments=lambda world, person, given=given: list(given), path=runs_of)
+        for name, given in {"narrow": ("group", "live"), "sort_by": ("name",), "turn": (1,), "show_all": ()}.items()
+    },
+    "RunsState.load": Case(path=runs_of, names_ours=True),
+    "RunsState.follow": Case(path=runs_of, names_ours=True),
+    "ConfigureState.load": Case(path=configure_of, names_ours=True),
+    "ConfigureState.check": Case(path=configure_of, names_ours=True),
+    "ConfigureState.leave": Case(arguments=lambda world, person: ["epochs", "3"], path=configure_of),
+    **{
+        f"ConfigureState.{name}": Case(
+            Role.MEMBER,
+            arguments=lambda world, person, given=given: list(given),
+            variables=lambda world: {"typed": form_of(world)},
+            path=configure_of,
+            names_ours=True,
+        )
+        for name, given in {
+            "type_in": ("epochs", "5"),
+            "choose": ("method", "qlora"),
+            "switch_to": ("packing", False),
+            "reset_field": ("epochs",),
+            "use_preset": ("thorough",),
+            "mend": ("warmup_ratio=0",),
+            "start_over": (),
+            "save": (),
+        }.items()
+    },
+    **{
+        f"RunActions.{name}": Case(arguments=lambda world, person, given=given: list(given))
+        for name, given in {
+            "set_launch_open": (True,),
+            "score_after": (False,),
+            "ask_rename": ("a", "b"),
+            "set_rename_open": (True,),
+        }.items()
+    },
+    "RunActions.ask_launch": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
+    "RunActions.copy": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
+    "RunActions.retry": Case(Role.MEMBER, lambda world, person: [str(failed_run(world))], names_ours=True),
+    "RunActions.start": Case(
+        Role.MEMBER,
+        variables=lambda world: {"launch": LaunchCard(str(world.run_id), str(world.project_id))},
+        names_ours=True,
+    ),
+    "RunActions.rename": Case(
+        Role.MEMBER,
+        lambda world, person: [{"new-name": "Better"}],
+        variables=lambda world: {"renamed": str(world.run_id)},
+        names_ours=True,
+    ),
     "AccountState.load": Case(),
     "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
     **{
@@ -128,6 +189,17 @@ def queue(world: World) -> dict[str, Any]:
         session.get_one(Run, world.run_id).state = RunState.QUEUED
         session.get_one(Evaluation, world.baseline_id).state = EvaluationState.QUEUED
     return {}
+
+
+def form_of(world: World) -> dict[str, str]:
+    """A form that can be saved."""
+    return {**blank_form(), "name": "Next", "version": str(world.version_id), "baseline": str(world.baseline_id)}
+
+
+def failed_run(world: World) -> UUID:
+    with unit_of_work() as session:
+        session.get_one(Run, world.run_id).state = RunState.FAILED
+    return world.run_id
 
 
 def make_world() -> World:
