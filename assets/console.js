@@ -83,6 +83,13 @@
     new MutationObserver(() => follow(log)).observe(log, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-follow"] });
   });
 
+  // The tab's title says how far a live page is; the page writes it into an attribute.
+  const retitle = () => {
+    const said = find("[data-title]")?.dataset.title;
+    if (said && document.title !== said) document.title = said;
+  };
+  new MutationObserver(retitle).observe(document.documentElement, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-title"] });
+
   // Keyboard.
   const shortcutsOn = () => remembered("shortcuts") !== "off";
   document.addEventListener("change", (event) => {

@@ -41,7 +41,10 @@ def _run(folder: Path) -> tuple[str, float]:
     """The demo's output and the largest sum of its processes' memory (PSS) seen."""
     env = {**os.environ, "TENSORANT_DATA_DIR": str(folder)}
     process = subprocess.Popen(
-        [str(Path(sys.executable).with_name("tensorant")), "demo", "--headless"], env=env, stdout=subprocess.PIPE, text=True
+        [str(Path(sys.executable).with_name("tensorant")), "demo", "--headless"],
+        env=env,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     peaks = [0.0]
     watcher = threading.Thread(target=_watch, args=(process, folder, peaks), daemon=True)

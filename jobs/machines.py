@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from datetime import timedelta
 
 from jobs.broker import actor
@@ -11,11 +12,13 @@ from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import AuthFailed, Denied, ProviderError, Transient, Unknown
 from tensorant_app.domain.machines import LIFECYCLE, MachineState, Presence, Sighting
 from tensorant_app.providers.base import FileStore, Provider
-from tensorant_app.services import machines
+from tensorant_app.services import machines, metrics
 from tensorant_app.services.connections import provider_for, volume_for
 from tensorant_app.services.machines import Look, MachineView
+from tensorant_app.services.metrics import Fold
 
 _SOON = timedelta(seconds=1)
+_log = logging.getLogger(__name__)
 
 
 @actor(machines.TEND, queue="fast")
@@ -26,13 +29,14 @@ def tend(lease: Lease) -> None:
         if machine is not None:
             provider = provider_for(session, machine.organization_id)
             volume = volume_for(session, machine.organization_id)
+            known = metrics.stored_fold(session, machine)
     if machine is None or machine.state in LIFECYCLE.final:
         with lease.write() as session:
             lease.done(session)
     elif machine.state is MachineState.ASKED and machine.ask_sent_at is None:
         _ask_or_drop(lease, machine, provider)
     else:
-        _look(lease, machine, provider, volume)
+        _look(lease, machine, provider, volume, known)
 
 
 def _ask_or_drop(lease: Lease, machine: MachineView, provider: Provider) -> None:
@@ -68,15 +72,18 @@ def _ask(lease: Lease, machine: MachineView, provider: Provider) -> None:
             lease.again(session, clock.now() + _SOON)
 
 
-def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileStore) -> None:
+def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileStore, known: Fold | None) -> None:
     if machine.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}:
         _release(lease, machine, provider)
     look = _see(machine, provider, volume)
     if _is_to_be_asked_again(machine, look, provider):
         _ask(lease, machine, provider)
         return
+    found = _fold(volume, machine, known) if known is not None else None
     with lease.write() as session:
         next_at = machines.note_look(session, machine.id, look, provider.rules)
+        if found is not None:
+            metrics.note_fold(session, machine, found)
         if next_at is None:
             lease.done(session)
         else:
@@ -102,6 +109,15 @@ def _see(machine: MachineView, provider: Provider, volume: FileStore) -> Look:
         sighting = Sighting(at, Presence.UNKNOWN)
     status, result = machines.read_report(volume, machine)
     return Look(sighting, status, result)
+
+
+def _fold(volume: FileStore, machine: MachineView, known: Fold) -> Fold | None:
+    """Curves are for looking at: a file that cannot be read must not keep a machine from being released."""
+    try:
+        return metrics.read_on(volume, machine, known)
+    except OSError as error:
+        _log.warning("The metrics of %s could not be read: %s", machine.name, error)
+        return None
 
 
 def _is_to_be_asked_again(machine: MachineView, look: Look, provider: Provider) -> bool:

@@ -87,6 +87,10 @@ def job_files(run_id: object) -> str:
     return f"/api/runs/{run_id}/job-files.zip"
 
 
+def answers(evaluation_id: object) -> str:
+    return f"/api/evaluations/{evaluation_id}/answers.jsonl"
+
+
 def import_errors(import_id: object) -> str:
     return f"/api/imports/{import_id}/errors.jsonl"
 

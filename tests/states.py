@@ -30,6 +30,13 @@ def run(work: Coroutine[Any, Any, T]) -> T:
         return pool.submit(asyncio.run, work).result()
 
 
+def sign_in_again(state: Any, cookies: str) -> None:
+    """The same tab, whose browser sends other cookies from now on."""
+    while state.parent_state is not None:
+        state = state.parent_state
+    state.rx_router_headers = HeaderData(cookie=cookies)
+
+
 async def call(state: Any, handler: str, *arguments: Any) -> None:
     """Run an event handler to its end, whatever it answers."""
     kinds = (kind for kind in type(state).__mro__ if issubclass(kind, AppState) and handler in kind.event_handlers)

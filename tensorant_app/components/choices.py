@@ -31,8 +31,9 @@ def select(
     disabled: Flag = False,
     error: Text = "",
     placeholder: Text = "",
+    label: Text = "",
 ) -> rx.Component:
-    """The browser's own select: right on a phone, and free."""
+    """The browser's own select: right on a phone, and free. `label` names one that has no label beside it."""
     props = {"value": value, "on_change": on_change}
     first = [rx.el.option(placeholder, value="")] if given(placeholder) else []
     inner = rx.el.select(
@@ -41,8 +42,8 @@ def select(
         id=name,
         name=name,
         disabled=disabled,
-        custom_attrs=described(name, error),
-        **{key: given for key, given in props.items() if given is not None},
+        custom_attrs={"aria-label": label} if given(label) else described(name, error),
+        **{key: value for key, value in props.items() if value is not None},
     )
     words = box(error)
     return rx.el.div(

@@ -120,11 +120,19 @@ def text_input(
     )
 
 
-def search_input(name: str, placeholder: str, *, value: Text | None = None, on_change: Handler = None) -> rx.Component:
+def search_input(
+    name: str,
+    placeholder: str,
+    *,
+    value: Text | None = None,
+    default_value: Text | None = None,
+    on_change: Handler = None,
+) -> rx.Component:
     """The list's own search; `/` goes there. Debounce it in the page's state."""
     return text_input(
         name,
         value=value,
+        default_value=default_value,
         on_change=on_change,
         start_icon="search",
         placeholder=placeholder,

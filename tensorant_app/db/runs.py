@@ -4,7 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import UniqueConstraint
+from sqlalchemy import Index, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from tensorant_app.db.steps import StepEvent
@@ -13,10 +13,18 @@ from tensorant_app.domain.runs import RunPurpose, RunState
 
 
 class Run(SQLModel, table=True):
+    # A page of the list reads its fifty rows and no more: order, counts and filters are answered by an index alone.
+    __table_args__ = (
+        Index(None, "project_id", "created_at", "id"),
+        Index(None, "project_id", "state", "name"),
+        Index(None, "project_id", "version_id"),
+        Index(None, "project_id", "created_by"),
+    )
+
     id: UUID = Field(primary_key=True)
     created_at: datetime
     organization_id: UUID = Field(foreign_key="organization.id", index=True)
-    project_id: UUID = Field(foreign_key="project.id", index=True)
+    project_id: UUID = Field(foreign_key="project.id")
     version_id: UUID = Field(foreign_key="dataset_version.id")
     baseline_id: UUID = Field(foreign_key="evaluation.id")
     created_by: UUID | None = Field(default=None, foreign_key="member.id")

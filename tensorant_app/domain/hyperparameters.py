@@ -84,6 +84,16 @@ CHOICES: dict[str, tuple[str, tuple[str | bool, ...]]] = {
 }
 
 
+def show_number(value: float) -> str:
+    """As people type it: 2,048 and 2e-4, never 0.0002."""
+    if float(value).is_integer():
+        return f"{int(value):,}"
+    if abs(value) < 0.02:
+        mantissa, _, exponent = f"{value:.6e}".partition("e")
+        return f"{float(mantissa):g}e{int(exponent)}"
+    return f"{value:g}"
+
+
 def _complaint(name: str, value: object) -> str | None:
     if name in CHOICES:
         label, choices = CHOICES[name]
@@ -96,5 +106,5 @@ def _complaint(name: str, value: object) -> str | None:
         return f"{allowed.label} must be a {'whole ' if allowed.is_whole else ''}number."
     assert isinstance(value, int | float)
     if not allowed.low <= value <= allowed.high:
-        return f"{allowed.label} must be between {allowed.low:,g} and {allowed.high:,g}."
+        return f"{allowed.label} must be between {show_number(allowed.low)} and {show_number(allowed.high)}."
     return None

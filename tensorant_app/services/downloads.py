@@ -15,6 +15,7 @@ from uuid import UUID
 from sqlmodel import Session, select
 
 from tensorant_app.db.datasets import DatasetVersion, Import
+from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.domain.errors import Conflict, NotFound
@@ -89,6 +90,16 @@ def import_errors(session: Session, caller: Caller, import_id: UUID) -> Download
     row = own_row(session, caller, Import, import_id, "import")
     write_audit(session, caller, "imports.download_errors", row.id)
     return Download(_there(errors_key(row.id)), f"{_slug(Path(row.file_name).stem)}-errors.jsonl")
+
+
+def answers(session: Session, caller: Caller, evaluation_id: UUID) -> Download:
+    """One JSON object a line for every test row, as the model answered it."""
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Evaluation, evaluation_id, "evaluation")
+    if row.answers_key is None:
+        raise NotFound("This evaluation has no answers yet.")
+    write_audit(session, caller, "evaluations.download", row.id, sha256=row.answers_sha256)
+    return Download(_there(row.answers_key), f"{row.kind.value}-{str(row.id)[:13]}-answers.jsonl")
 
 
 def stream_zip(files: JobFiles) -> Iterator[bytes]:

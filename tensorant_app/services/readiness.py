@@ -7,6 +7,8 @@ import os
 import shutil
 import subprocess
 import tempfile
+import threading
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -40,17 +42,20 @@ from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.connections import provider_for
 from tensorant_app.services.versions import Report, report_of
 from tensorant_app.settings import get_settings
-from trainer.contract import Plan, Split, TrainOptions, write_file
+from trainer.contract import Base, Plan, Split, TrainOptions, write_file
 
 _TRAINER_SECONDS = 60
 _FRESH = timedelta(minutes=15)
+_asking = threading.Lock()
+"""Two tabs do not start two interpreters at once."""
+
+Inspect = Callable[[Base], BaseFacts]
 
 
 @dataclass(frozen=True, slots=True)
 class Subject:
     """A run as the checks see it."""
 
-    run_id: UUID
     settings: RunSettings
     base_repo_id: str
     base_revision: str
@@ -67,10 +72,15 @@ def read_subject(session: Session, run_id: UUID) -> Subject:
     project = session.get_one(Project, run.project_id)
     version = session.get_one(DatasetVersion, run.version_id)
     baseline = session.get_one(Evaluation, run.baseline_id)
+    return make_subject(session, project, version, baseline, RunSettings.of(run.settings))
+
+
+def make_subject(
+    session: Session, project: Project, version: DatasetVersion, baseline: Evaluation, settings: RunSettings
+) -> Subject:
     is_frozen = version.state is VersionState.FROZEN
     return Subject(
-        run.id,
-        RunSettings.of(run.settings),
+        settings,
         project.base_repo_id,
         project.base_revision,
         version.id,
@@ -78,25 +88,29 @@ def read_subject(session: Session, run_id: UUID) -> Subject:
         report_of(session, version.id) if is_frozen else None,
         baseline.state,
         (baseline.version_id, baseline.base_revision) == (version.id, project.base_revision),
-        provider_for(session, run.organization_id),
+        provider_for(session, project.organization_id),
     )
 
 
 def check_run(subject: Subject, now: datetime) -> list[Finding]:
     """Every finding, in the order of the list; a check that another's failure makes pointless is left out."""
-    base, findings = _check_base(subject)
+    return [*check_all_but_trainer(subject), check_trainer(now)]
+
+
+def check_all_but_trainer(subject: Subject, inspect: Inspect = inspect_base) -> list[Finding]:
+    """The same without the one check that may take a minute."""
+    base, findings = _check_base(subject, inspect)
     findings += _check_compute(subject, base)
     findings += [_check_storage()]
     if base is not None:
         findings += [_check_space(subject.settings, base), _check_plan_fit(subject.settings, base)]
     findings += _check_data(subject)
-    findings += [_check_baseline(subject), check_trainer(now)]
-    return findings
+    return [*findings, _check_baseline(subject)]
 
 
-def _check_base(subject: Subject) -> tuple[BaseFacts | None, list[Finding]]:
+def _check_base(subject: Subject, inspect: Inspect) -> tuple[BaseFacts | None, list[Finding]]:
     try:
-        base = inspect_base(find_base(subject.base_repo_id, subject.base_revision))
+        base = inspect(find_base(subject.base_repo_id, subject.base_revision))
     except Refused as error:
         return None, [refused(Check.BASE, f"{error.message} {' '.join(error.reasons)}")]
     except TensorantError as error:
@@ -218,11 +232,12 @@ def check_trainer(now: datetime) -> Finding:
     """The trainer's interpreter trains one step on a tiny model; believed for 15 minutes."""
     python = get_settings().trainer_python
     remembered = get_settings().data_dir / "trainer-check.json"
-    found = _recall(remembered, python, now)
-    if found is None:
-        found = _ask_trainer(python)
-        with suppress(OSError):  # A full disk is another check's to refuse.
-            write_file(remembered, json.dumps({"python": str(python), "at": now.isoformat(), "found": found}))
+    with _asking:
+        found = _recall(remembered, python, now)
+        if found is None:
+            found = _ask_trainer(python)
+            with suppress(OSError):  # A full disk is another check's to refuse.
+                write_file(remembered, json.dumps({"python": str(python), "at": now.isoformat(), "found": found}))
     if not found.get("ok"):
         sentence = f"The trainer cannot train with {python}: {str(found.get('error')).rstrip('.')}."
         return refused(Check.TRAINER, f"{sentence} Mend that, or name another Python in TENSORANT_TRAINER_PYTHON.")

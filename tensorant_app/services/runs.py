@@ -122,10 +122,11 @@ def save_draft(
     return run.id
 
 
-def launch_run(session: Session, caller: Caller, run_id: UUID) -> None:
-    """Confirm the launch: the checks run again, then the machine is asked for."""
+def launch_run(session: Session, caller: Caller, run_id: UUID, *, evaluates: bool | None = None) -> None:
+    """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after."""
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
+    run.evaluates = run.evaluates if evaluates is None else evaluates
     run.queued_at = now_of(session)
     advance(session, run, Move("enqueue"), Cause.MEMBER)
     write_audit(session, caller, "runs.launch", run.id, shown_price_micros=0)

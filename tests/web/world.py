@@ -14,7 +14,9 @@ import pyarrow.parquet as pq
 import sqlalchemy as sa
 from sqlmodel import SQLModel, select
 
+from tensorant_app import routes
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
+from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
@@ -22,8 +24,12 @@ from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
+from tensorant_app.domain.run_form import blank_form
+from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.pages.run_actions import LaunchCard
 from tensorant_app.services.connections import store
+from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
@@ -128,11 +134,105 @@ DATA_HANDLERS: dict[str, Case] = {
 }
 """Those of projects, data and baselines."""
 
-HANDLERS: dict[str, Case] = DATA_HANDLERS | {
-    "AppState.enter": Case(),
-    "AccountState.load": Case(),
-    "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
+
+def runs_of(world: World) -> str:
+    return routes.runs(world.project_id)
+
+
+def configure_of(world: World) -> str:
+    return routes.configure(world.project_id)
+
+
+RUN_HANDLERS: dict[str, Case] = {
+    **{
+        f"RunsState.{name}": Case(arguments=lambda world, person, given=given: list(given), path=runs_of)
+        for name, given in {"narrow": ("group", "live"), "sort_by": ("name",), "turn": (1,), "show_all": ()}.items()
+    },
+    "RunsState.load": Case(path=runs_of, names_ours=True),
+    "RunsState.follow": Case(path=runs_of, names_ours=True),
+    "ConfigureState.load": Case(path=configure_of, names_ours=True),
+    "ConfigureState.check": Case(path=configure_of, names_ours=True),
+    "ConfigureState.leave": Case(arguments=lambda world, person: ["epochs", "3"], path=configure_of),
+    **{
+        f"ConfigureState.{name}": Case(
+            Role.MEMBER,
+            arguments=lambda world, person, given=given: list(given),
+            variables=lambda world: {"typed": form_of(world)},
+            path=configure_of,
+            names_ours=True,
+        )
+        for name, given in {
+            "type_in": ("epochs", "5"),
+            "choose": ("method", "qlora"),
+            "switch_to": ("packing", False),
+            "reset_field": ("epochs",),
+            "use_preset": ("thorough",),
+            "mend": ("warmup_ratio=0",),
+            "start_over": (),
+            "save": (),
+        }.items()
+    },
+    **{
+        f"RunActions.{name}": Case(arguments=lambda world, person, given=given: list(given))
+        for name, given in {
+            "set_launch_open": (True,),
+            "score_after": (False,),
+            "ask_rename": ("a", "b"),
+            "set_rename_open": (True,),
+        }.items()
+    },
+    "RunActions.ask_launch": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
+    "RunActions.copy": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
+    "RunActions.retry": Case(Role.MEMBER, lambda world, person: [str(failed_run(world))], names_ours=True),
+    "RunActions.start": Case(
+        Role.MEMBER,
+        variables=lambda world: {"launch": LaunchCard(str(world.run_id), str(world.project_id))},
+        names_ours=True,
+    ),
+    "RunActions.rename": Case(
+        Role.MEMBER,
+        lambda world, person: [{"new-name": "Better"}],
+        variables=lambda world: {"renamed": str(world.run_id)},
+        names_ours=True,
+    ),
+    **{
+        f"RunPageState.{name}": Case(path=lambda world: routes.run(world.project_id, world.run_id), names_ours=True)
+        for name in ("load", "watch")
+    },
+    "RunPageState.cancel": Case(
+        Role.MEMBER,
+        variables=lambda world: queue(world),
+        path=lambda world: routes.run(world.project_id, world.run_id),
+        names_ours=True,
+    ),
+    "RunPageState.show_log_axis": Case(arguments=lambda world, person: [False]),
+    **{
+        f"ScorecardState.{name}": Case(
+            arguments=lambda world, person, given=given: list(given),
+            path=lambda world: routes.scorecard(world.project_id, world.baseline_id),
+            names_ours=True,
+        )
+        for name, given in {"load": (), "watch": (), "unfold": (1,), "find": ("billing",)}.items()
+    },
+    "ScorecardState.cancel": Case(
+        Role.MEMBER,
+        variables=lambda world: queue(world),
+        path=lambda world: routes.scorecard(world.project_id, world.baseline_id),
+        names_ours=True,
+    ),
+    "EvaluationsState.load": Case(path=lambda world: routes.evaluations(world.project_id), names_ours=True),
 }
+"""Those of runs, their form, their page and scorecards."""
+
+HANDLERS: dict[str, Case] = (
+    DATA_HANDLERS
+    | RUN_HANDLERS
+    | {
+        "AppState.enter": Case(),
+        "AccountState.load": Case(),
+        "AccountState.end": Case(arguments=lambda world, person: [str(session_of(person))]),
+    }
+)
 """Every event handler of every page state. A new one without its line here fails the walk."""
 
 ROUTES: dict[str, Case] = {
@@ -144,6 +244,7 @@ ROUTES: dict[str, Case] = {
     "GET /api/runs/{id}/adapter.zip": Case(names_ours=True),
     "GET /api/runs/{id}/job-files.zip": Case(names_ours=True),
     "GET /api/imports/{id}/errors.jsonl": Case(names_ours=True),
+    "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
 }
 """Every route that asks who is calling."""
 
@@ -173,6 +274,9 @@ def make_world() -> World:
         session.add(
             Adapter(id=uuid4(), run_id=run_id, attempt=1, key="k", manifest={}, zip_key="adapters/x.zip", **shared)
         )
+        baseline = session.get_one(Evaluation, run.baseline_id)
+        baseline.answers_key, baseline.answers_sha256 = answers_key(baseline.id), "0" * 64
+    store().put(answers_key(run.baseline_id), b"")
     store().put("adapters/x.zip", b"zip")
     store().put(errors_key(source.id), b'{"row": 1, "line": 1, "path": "", "code": "not_json", "message": "No."}\n')
     _put_examples()
@@ -209,6 +313,25 @@ def session_of(person: Person) -> UUID:
     token = sign_in(person.email).partition("=")[2]
     with reading() as session:
         return session.exec(select(SignIn.id).where(SignIn.token_sha256 == digest(token))).one()
+
+
+def queue(world: World) -> dict[str, Any]:
+    """Run and baseline wait, so that they can be cancelled."""
+    with unit_of_work() as session:
+        session.get_one(Run, world.run_id).state = RunState.QUEUED
+        session.get_one(Evaluation, world.baseline_id).state = EvaluationState.QUEUED
+    return {}
+
+
+def form_of(world: World) -> dict[str, str]:
+    """A form that can be saved."""
+    return {**blank_form(), "name": "Next", "version": str(world.version_id), "baseline": str(world.baseline_id)}
+
+
+def failed_run(world: World) -> UUID:
+    with unit_of_work() as session:
+        session.get_one(Run, world.run_id).state = RunState.FAILED
+    return world.run_id
 
 
 def draft_path(world: World) -> str:

@@ -1,0 +1,368 @@
+"""The form of a run: every field of runs.md §1 with its label, default, range and reason, and what is typed into it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any
+
+from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.hyperparameters import CHOICES, RANGES, RunSettings, show_number
+
+ON, OFF = "on", "off"
+LONGEST_TEXT = 200
+"""Characters kept of one field."""
+
+
+class Section(StrEnum):
+    DATA = "data"
+    METHOD = "method"
+    GPU = "gpu"
+    HYPERPARAMETERS = "hyperparameters"
+    ADVANCED = "advanced"
+    LIMITS = "limits"
+
+
+@dataclass(frozen=True, slots=True)
+class FormField:
+    """One question of the form; what is typed is text, `on` or `off`."""
+
+    name: str
+    label: str
+    section: Section
+    default: str = ""
+    hint: str = ""
+    """The range in words."""
+    why: str = ""
+    unit: str = ""
+    choices: tuple[tuple[str, str], ...] = ()
+    """(value, label) where one of few is chosen; `on` and `off` for a switch."""
+    off_because: str = ""
+    """Why it has no effect yet; empty where it has."""
+
+    @property
+    def is_switch(self) -> bool:
+        return {value for value, _ in self.choices} == {ON, OFF}
+
+
+_DEFAULTS = RunSettings()
+_LABELS = {
+    "lora": "LoRA",
+    "qlora": "QLoRA",
+    "cosine": "Cosine",
+    "linear": "Linear",
+    "constant": "Constant",
+}
+_S = Section
+
+
+def _setting(name: str, section: Section, why: str, *, unit: str = "", hint: str = "") -> FormField:
+    """A field that `RunSettings` holds: label, default and range are said there."""
+    value = getattr(_DEFAULTS, name)
+    if name in RANGES:
+        allowed = RANGES[name]
+        words = hint or f"{show_number(allowed.low)} – {show_number(allowed.high)}"
+        return FormField(name, allowed.label, section, show_number(value), words, why, unit)
+    label, choices = CHOICES[name]
+    pairs = tuple((write_choice(choice), _LABELS.get(str(choice), "")) for choice in choices)
+    return FormField(name, label, section, write_choice(value), hint, why, choices=pairs)
+
+
+def write_choice(value: str | bool) -> str:
+    return (ON if value else OFF) if isinstance(value, bool) else value
+
+
+FIELDS: tuple[FormField, ...] = (
+    FormField(
+        "purpose",
+        "Run purpose",
+        _S.DATA,
+        "full",
+        choices=(("full", "Full training run"), ("trial", "Small training trial")),
+        off_because="A small training trial cannot be started yet; a run of 1 epoch shows the same.",
+    ),
+    FormField("version", "Dataset version", _S.DATA, hint="A frozen version"),
+    FormField("baseline", "Completed baseline", _S.DATA, hint="Your adapter is compared with it"),
+    _setting(
+        "method",
+        _S.METHOD,
+        "LoRA trains small matrices beside the frozen model. QLoRA also keeps the model in 4 bits: "
+        "it fits into a third of the memory, is slower, and needs an NVIDIA GPU.",
+        hint="QLoRA: a third of the memory, NVIDIA only",
+    ),
+    FormField("gpu", "Training GPU", _S.GPU, "this-computer"),
+    FormField(
+        "gpu_count",
+        "GPU count",
+        _S.GPU,
+        "1",
+        why="One GPU for tries, models under 3B and few examples; several for 7B and more, for 10,000 examples and more, "
+        "or when time matters. Four are typically 2.5 to 3.5 times as fast as one, not four times.",
+        choices=(("1", "1"), ("2", "2"), ("4", "4"), ("8", "8")),
+        off_because="This computer trains on one device.",
+    ),
+    _setting(
+        "epochs",
+        _S.HYPERPARAMETERS,
+        "How often each row is seen. Three is enough for most sets of a few thousand rows; more of it teaches by heart.",
+    ),
+    _setting(
+        "learning_rate",
+        _S.HYPERPARAMETERS,
+        "How far each step goes. Halve it when the loss jumps or rises; double it when the loss hardly falls.",
+    ),
+    _setting(
+        "context_length",
+        _S.HYPERPARAMETERS,
+        "The longest row that is accepted, in tokens; longer rows are refused, never cut. It costs memory, not time.",
+        unit="tokens",
+    ),
+    _setting(
+        "rank",
+        _S.HYPERPARAMETERS,
+        "The size of the adapter. 8 to 16 teaches a form or a label; 32 and more when facts or a style must be learned.",
+    ),
+    _setting(
+        "alpha",
+        _S.HYPERPARAMETERS,
+        "How strongly the adapter speaks: alpha divided by rank multiplies it. Twice the rank is a good rule.",
+    ),
+    _setting(
+        "dropout",
+        _S.HYPERPARAMETERS,
+        "Above 0 it holds back learning by heart on small sets. At 0 rows can share their common beginning, which is faster.",
+    ),
+    _setting(
+        "micro_batch_size",
+        _S.HYPERPARAMETERS,
+        "Rows in memory at once, on each GPU. Halve it when memory is short and double the accumulation.",
+        hint="1 – 64, per GPU",
+    ),
+    _setting(
+        "accumulation",
+        _S.HYPERPARAMETERS,
+        "Micro batches gathered before each step. Rows of a step = micro batch × accumulation × GPUs.",
+    ),
+    _setting(
+        "checkpoint_every_epochs",
+        _S.HYPERPARAMETERS,
+        "Every 1 to 2 epochs gives finer progress and more points to go on from, good under 10 epochs, but slower. "
+        "Every 5 to 10 is faster, for 50 epochs and more, but coarser. The final step is always saved.",
+        unit="epochs",
+    ),
+    FormField(
+        "checkpoint_every_steps",
+        "Checkpoint steps",
+        _S.ADVANCED,
+        "",
+        "10 – 10,000",
+        off_because="Checkpoints are written by epochs for now.",
+        unit="steps",
+    ),
+    _setting(
+        "schedule",
+        _S.ADVANCED,
+        "How the learning rate falls after the warm-up. Cosine is right unless you compare with a run that used another.",
+    ),
+    _setting(
+        "warmup_ratio",
+        _S.ADVANCED,
+        "The share of the steps in which the learning rate climbs to its value.",
+    ),
+    _setting(
+        "weight_decay",
+        _S.ADVANCED,
+        "Pulls the adapter's weights towards zero. LoRA seldom needs it.",
+    ),
+    _setting(
+        "max_grad_norm",
+        _S.ADVANCED,
+        "A step that would be longer is shortened to this. It tames single odd rows.",
+    ),
+    _setting(
+        "seed",
+        _S.ADVANCED,
+        "The same seed, data and settings give the same run on the same machine.",
+        hint="0 – 2,147,483,647",
+    ),
+    _setting(
+        "packing",
+        _S.ADVANCED,
+        "Puts short rows side by side so that no work is spent on padding. Each row still sees only itself.",
+    ),
+    FormField(
+        "evaluates_at_checkpoints",
+        "Evaluate at checkpoints",
+        _S.ADVANCED,
+        OFF,
+        choices=((ON, ""), (OFF, "")),
+        off_because="Answers at checkpoints are not scored yet; validation loss is measured.",
+    ),
+    FormField(
+        "early_stop",
+        "Early stop",
+        _S.ADVANCED,
+        OFF,
+        choices=((ON, ""), (OFF, "")),
+        off_because="A run trains all its epochs for now.",
+    ),
+    FormField(
+        "adapter_from",
+        "Adapter from",
+        _S.ADVANCED,
+        "last",
+        choices=(("last", "Last checkpoint"), ("best", "Best validation loss")),
+        off_because="The last checkpoint becomes the adapter for now.",
+    ),
+    _setting(
+        "maximum_runtime_hours",
+        _S.LIMITS,
+        "All attempts together. At the limit a checkpoint is saved and the run waits for you: nothing is lost.",
+        unit="h",
+    ),
+    FormField(
+        "price_limit",
+        "GPU list-price limit",
+        _S.LIMITS,
+        "5.00",
+        "0.05 – 500",
+        unit="$/h",
+        off_because="This computer costs nothing.",
+    ),
+    FormField(
+        "container_disk",
+        "Container disk",
+        _S.LIMITS,
+        "60",
+        "20 – 1,000",
+        unit="GB",
+        off_because="This computer's own disk is used.",
+    ),
+    FormField(
+        "budget",
+        "Project budget, a month",
+        _S.LIMITS,
+        "",
+        "At least $1",
+        unit="$",
+        off_because="Nothing is spent on this computer.",
+    ),
+    FormField(
+        "not_before",
+        "Not before",
+        _S.LIMITS,
+        "",
+        "Within 7 days",
+        off_because="A launched run starts as soon as a slot is free.",
+    ),
+    FormField(
+        "wait_for_capacity",
+        "Wait for capacity",
+        _S.LIMITS,
+        OFF,
+        choices=((ON, ""), (OFF, "")),
+        off_because="This computer is always in stock.",
+    ),
+)
+
+NAME = "name"
+BY_NAME: Mapping[str, FormField] = {field.name: field for field in FIELDS}
+SETTINGS = tuple(field.name for field in fields(RunSettings))
+"""The fields that a saved run keeps as its settings."""
+
+
+@dataclass(frozen=True, slots=True)
+class Preset:
+    value: str
+    label: str
+    changes: Mapping[str, str]
+    sentence: str
+    """What it changes."""
+
+
+PRESETS: tuple[Preset, ...] = (
+    Preset(
+        "check",
+        "Check my set-up",
+        {"epochs": "1", "checkpoint_every_epochs": "1", "maximum_runtime_hours": "1"},
+        "1 epoch with a checkpoint at its end, at most 1 h: shows that everything works before you spend more.",
+    ),
+    Preset("balanced", "Balanced", {}, "Every field at its default."),
+    Preset("thorough", "Thorough", {"epochs": "5", "rank": "32"}, "5 epochs and rank 32."),
+)
+
+
+def blank_form() -> dict[str, str]:
+    return {NAME: "", **{field.name: field.default for field in FIELDS}}
+
+
+def apply_preset(typed: Mapping[str, str], value: str) -> dict[str, str]:
+    """What was chosen as data stays; every setting goes back to its default, then the preset's changes."""
+    preset = next((preset for preset in PRESETS if preset.value == value), None)
+    if preset is None:
+        raise Invalid({"preset": f"There is no preset called {value}."})
+    defaults = {name: BY_NAME[name].default for name in SETTINGS}
+    return {**typed, **defaults, **preset.changes}
+
+
+def preset_of(typed: Mapping[str, str]) -> str:
+    """The preset that the form equals; empty where none."""
+    own = {name: typed.get(name, "") for name in SETTINGS}
+    return next((p.value for p in PRESETS if {n: apply_preset(typed, p.value)[n] for n in SETTINGS} == own), "")
+
+
+def changed_fields(typed: Mapping[str, str]) -> list[str]:
+    """Settings that differ from their default, however it is written: 2048 is 2,048."""
+    return [name for name in SETTINGS if _plain(typed.get(name, "")) != _plain(BY_NAME[name].default)]
+
+
+def complaints(typed: Mapping[str, str]) -> dict[str, str]:
+    """Field → sentence, for every setting that cannot be used as typed."""
+    try:
+        read_settings(typed)
+    except Invalid as error:
+        return error.fields
+    return {}
+
+
+def read_settings(typed: Mapping[str, str]) -> RunSettings:
+    """The settings as typed, or `Invalid` with every field's sentence."""
+    values, wrong = {}, {}
+    for name in SETTINGS:
+        text = typed.get(name, BY_NAME[name].default)
+        try:
+            values[name] = _read(name, text)
+        except ValueError:
+            whole = "a whole number" if RANGES[name].is_whole else "a number"
+            wrong[name] = f"{RANGES[name].label} must be {whole}, such as {BY_NAME[name].default}."
+    try:
+        settings = RunSettings.of(values)
+    except Invalid as error:
+        wrong |= error.fields
+    if wrong:
+        raise Invalid(wrong)
+    return settings
+
+
+def type_settings(settings: Mapping[str, Any]) -> dict[str, str]:
+    """A saved run's settings as one would type them."""
+    return {
+        name: write_choice(value) if name in CHOICES else show_number(value)
+        for name, value in settings.items()
+        if name in BY_NAME
+    }
+
+
+def _read(name: str, text: str) -> Any:
+    if name in CHOICES:
+        return {write_choice(choice): choice for choice in CHOICES[name][1]}.get(text, text)
+    plain = _plain(text)
+    number = float(plain)
+    if RANGES[name].is_whole:
+        return int(number) if number.is_integer() else number
+    return number
+
+
+def _plain(text: str) -> str:
+    return text.strip().replace(",", "").replace(" ", "").replace("\u2212", "-").lower()

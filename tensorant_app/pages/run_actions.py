@@ -1,0 +1,206 @@
+"""What can be done with a saved run from wherever it is shown: launch, rename, try again, configure another like it.
+
+A page places `run_dialogs()` once, and calls `RunActions.ask_launch(id)`, `.ask_rename(id, name)`, `.retry(id)` or
+`.copy(id)` from its buttons.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import reflex as rx
+from reflex.event import EventSpec
+
+from tensorant_app import routes
+from tensorant_app.components.buttons import button
+from tensorant_app.components.callouts import refusal
+from tensorant_app.components.choices import switch
+from tensorant_app.components.dialogs import form_dialog, paid_dialog
+from tensorant_app.components.forms import field, text_input
+from tensorant_app.components.stats import Fact, Stat
+from tensorant_app.components.values import if_
+from tensorant_app.pages.words import span
+from tensorant_app.services import drafts, launches, runs, sessions
+from tensorant_app.services.estimates import Estimate
+from tensorant_app.services.launches import LaunchView
+from tensorant_app.state import AppState, id_of
+
+READ_ONLY = "Viewers only look. Ask an admin or the owner for another role."
+
+
+@dataclass(frozen=True)
+class LaunchCard:
+    """What the dialog says."""
+
+    run: str = ""
+    project: str = ""
+    name: str = ""
+    expected: str = ""
+    source: str = ""
+    limit: str = ""
+    queue: str = ""
+    plan: str = ""
+
+
+class RunActions(AppState):
+    launch: LaunchCard = LaunchCard()
+    is_launch_open: bool = False
+    scores: bool = True
+    """Score the adapter as soon as it is ready."""
+    renamed: str = ""
+    """The run whose name is being changed."""
+    old_name: str = ""
+    is_rename_open: bool = False
+
+    @rx.event
+    async def ask_launch(self, run: str) -> None:
+        """Open the dialog, with what is true now."""
+        found = await self._see(lambda session, caller: launches.show_launch(session, caller, id_of(run)))
+        if found is not None:
+            self.launch, self.scores, self.is_launch_open = _card(found), found.evaluates, True
+
+    @rx.event
+    async def set_launch_open(self, is_open: bool) -> None:
+        if await self._see(sessions.who_am_i) is not None:
+            self.is_launch_open = is_open
+
+    @rx.event
+    async def score_after(self, scores: bool) -> None:
+        if await self._see(sessions.who_am_i) is not None:
+            self.scores = scores
+
+    @rx.event
+    async def start(self) -> EventSpec | None:
+        """Confirmed: off it goes, and to its page."""
+        card, scores = self.launch, self.scores
+        await self._do(lambda session, caller: runs.launch_run(session, caller, id_of(card.run), evaluates=scores))
+        if self.error:
+            return None
+        self.is_launch_open = False
+        return rx.redirect(routes.run(card.project, card.run))
+
+    @rx.event
+    async def ask_rename(self, run: str, name: str) -> None:
+        if await self._see(sessions.who_am_i) is not None:
+            self.renamed, self.old_name, self.is_rename_open = run, name, True
+
+    @rx.event
+    async def set_rename_open(self, is_open: bool) -> None:
+        if await self._see(sessions.who_am_i) is not None:
+            self.is_rename_open = is_open
+
+    @rx.event
+    async def rename(self, form: dict[str, Any]) -> EventSpec | None:
+        run, name = self.renamed, str(form.get("new-name", ""))
+        await self._do(lambda session, caller: drafts.rename_run(session, caller, id_of(run), name))
+        if self.error:
+            return None
+        self.is_rename_open = False
+        return rx.redirect(self._here(), replace=True)
+
+    @rx.event
+    async def retry(self, run: str) -> EventSpec | None:
+        """A new draft with the same settings; to its page."""
+        made = await self._do(lambda session, caller: drafts.create_retry_draft(session, caller, id_of(run)))
+        return rx.redirect(routes.run(made.project_id, made.id)) if made else None
+
+    @rx.event
+    async def copy(self, run: str) -> EventSpec | None:
+        """Fill the form with its settings; to Configure."""
+        project = await self._do(lambda session, caller: drafts.copy_to_form(session, caller, id_of(run)))
+        return rx.redirect(routes.configure(project)) if project else None
+
+
+def run_dialogs() -> rx.Component:
+    """The dialogs of `RunActions`; once in a page."""
+    return rx.fragment(_launch_dialog(), _rename_dialog())
+
+
+def say_time(estimate: Estimate) -> str:
+    """ "36 min – 48 min"; an en dash where nothing is known."""
+    if estimate.shortest is None or estimate.longest is None:
+        return "–"
+    short, long = say_span(estimate.shortest), say_span(estimate.longest)
+    return short if short == long else f"{short} – {long}"
+
+
+def say_span(time: timedelta) -> str:
+    """ "1 h 28", "36 min", "42 s"."""
+    minutes = round(time.total_seconds() / 60)
+    return f"{minutes // 60} h {minutes % 60:02d}" if minutes >= 60 else span(time)
+
+
+def _launch_dialog() -> rx.Component:
+    card = RunActions.launch
+    return paid_dialog(
+        f"Start {card.name} on this computer?",
+        "It is free: nobody is billed.",
+        price=[
+            Stat("Price", "$0", "/h"),
+            Stat("Expected", card.expected),
+            Stat("At most", card.limit),
+        ],
+        facts=[
+            Fact("Work", card.plan, under=card.source),
+            Fact("At the limit", "It saves a checkpoint and stops as Needs recovery. Nothing is lost."),
+            Fact("Queue", card.queue),
+            Fact("Checks", "All are looked at again first. Where one fails, it comes back as a draft with the reason."),
+            Fact(
+                "Afterwards",
+                switch(
+                    "scores", "Score the adapter, free", checked=RunActions.scores, on_change=RunActions.score_after
+                ),
+            ),
+        ],
+        confirm_label="Start on this computer · free",
+        is_open=RunActions.is_launch_open,
+        on_open_change=RunActions.set_launch_open,
+        on_confirm=RunActions.start,
+        error=AppState.error,
+        reasons=AppState.reasons,
+    )
+
+
+def _rename_dialog() -> rx.Component:
+    form = rx.el.form(
+        if_(
+            RunActions.is_rename_open,
+            field(
+                "new-name",
+                "New name",
+                text_input("new-name", default_value=RunActions.old_name, required=True),
+                hint="At most 100 characters",
+            ),
+        ),
+        refusal(AppState.error),
+        id="rename-form",
+        on_submit=RunActions.rename,
+    )
+    return form_dialog(
+        "Rename the run",
+        "Its settings stay as they are.",
+        form,
+        actions=[
+            button("Cancel", size="lg", on_click=RunActions.set_rename_open(False)),
+            button("Rename", kind="solid", size="lg", submits=True, attributes={"form": "rename-form"}),
+        ],
+        is_open=RunActions.is_rename_open,
+        on_open_change=RunActions.set_rename_open,
+    )
+
+
+def _card(view: LaunchView) -> LaunchCard:
+    held, slots, plan = view.slots_held, view.slots, view.estimate.plan
+    waits = "It waits as Queued, then the checks are looked at again." if held >= slots else "It starts at once."
+    return LaunchCard(
+        run=str(view.run_id),
+        project=str(view.project_id),
+        name=view.name,
+        expected=say_time(view.estimate),
+        source=view.estimate.source[:1].upper() + view.estimate.source[1:],
+        limit=f"{view.maximum_runtime_hours:g} h",
+        queue=f"{held} of {slots} slots are in use. {waits}",
+        plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
+    )

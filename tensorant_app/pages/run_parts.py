@@ -1,0 +1,356 @@
+"""The pieces of a run's page: head, recovery, charts, side column and tabs; all drawn from its state."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import reflex as rx
+
+from tensorant_app.components.badges import machine_badge, machine_state_badge, run_badge
+from tensorant_app.components.buttons import action_with_reason, button, copy_button, download_button, icon_button
+from tensorant_app.components.callouts import callout, error_panel
+from tensorant_app.components.cards import card, choice, grid, page_head, rule, title_with
+from tensorant_app.components.charts import chart_card, points_table
+from tensorant_app.components.checks import checks
+from tensorant_app.components.choices import switch
+from tensorant_app.components.dialogs import named_dialog
+from tensorant_app.components.links import link
+from tensorant_app.components.logs import log_view
+from tensorant_app.components.stats import Fact, Stat, data_list, stats
+from tensorant_app.components.steppers import stepper
+from tensorant_app.components.tables import Column, cell, data_table, table_row
+from tensorant_app.components.texts import meta, mono, when
+from tensorant_app.components.values import if_, if_text
+from tensorant_app.pages.run_actions import READ_ONLY, RunActions
+from tensorant_app.pages.run_state import RunPageState as S
+from tensorant_app.pages.run_words import EventRow, SettingRow
+
+LATER = "This comes with a later version."
+_LEGEND = (("Training", "r"), ("Smoothed", ""), ("Validation", "v"))
+
+
+def head() -> rx.Component:
+    """Badges, where it stands, and by state exactly one primary action."""
+    pencil = icon_button(
+        "Rename",
+        "pencil",
+        on_click=RunActions.ask_rename(S.head.id, S.head.name),
+        small=True,
+        disabled=~S.me.may_prepare,
+    )
+    return page_head(
+        title_with(S.head.name, pencil),
+        sub=[
+            rx.el.span(
+                run_badge(S.head.state, S.head.percent),
+                " ",
+                machine_badge(S.head.machine, S.head.is_overdue),
+                class_name="row",
+            ),
+            if_text(S.head.line, rx.el.span(S.head.line, class_name="num")),
+            if_text(
+                S.head.started,
+                rx.el.span(
+                    S.head.started,
+                    if_text(S.origin.created_by, rx.el.span(" by ", S.origin.created_by)),
+                    title=S.head.started_exact,
+                    class_name="wide-only",
+                ),
+            ),
+            rx.el.span(S.head.short_id, class_name="mono wide-only"),
+        ],
+        actions=[
+            rx.el.span(download_button("Job files", S.head.job_files), class_name="wide-only"),
+            if_(S.head.may_cancel & (S.head.state != "needs_recovery"), cancel_dialog("outline")),
+            if_((S.head.state == "no_gain") | (S.head.state == "cancelled"), _another()),
+            if_(S.head.has_adapter, _adapter_button()),
+            _primary(),
+        ],
+    )
+
+
+def cancel_dialog(kind: Any = "red") -> rx.Component:
+    """The way out of anything that runs or waits."""
+    trigger = button("Cancel run", kind=kind, disabled=~S.me.may_stop)
+    return named_dialog(
+        f"Cancel {S.head.name}?",
+        S.head.cancel_lead,
+        confirm_label="Cancel run",
+        cancel_label="Keep training",
+        is_open=False,
+        on_open_change=None,
+        on_confirm=S.cancel,
+        error=S.error,
+        reasons=S.reasons,
+        trigger=trigger,
+    )
+
+
+def phases() -> rx.Component:
+    live = stats(
+        Stat("Remaining", rx.cond(S.numbers.remaining != "", S.numbers.remaining, "–")),
+        Stat("Elapsed", rx.cond(S.numbers.elapsed != "", S.numbers.elapsed, "–")),
+        Stat("Validation loss", rx.cond(S.numbers.validation != "", S.numbers.validation, "–")),
+        on_phone_only=True,
+    )
+    return rx.fragment(
+        live,
+        rx.el.div(stepper(S.phases, summary=S.head.summary, detail=S.head.detail), style={"margin_bottom": "16px"}),
+    )
+
+
+def trouble() -> rx.Component:
+    """What happened, that nothing is lost, and what can be done; nothing while all goes well."""
+    quiet = rx.fragment()
+    shown = rx.match(
+        S.trouble.kind,
+        ("needs_recovery", _recovery()),
+        ("failed", _failed()),
+        ("paused", _waits(S.trouble, _resume())),
+        ("unscored", _waits(S.trouble)),
+        ("cancelled", callout(rx.el.b(S.trouble.what, class_name="strong"), " ", S.trouble.lost)),
+        ("draft", _returned()),
+        quiet,
+    )
+    machine = rx.match(
+        S.machine_trouble.kind,
+        ("release_failed", _waits(S.machine_trouble, _retry())),
+        ("checking", _waits(S.machine_trouble, _confirm_absent())),
+        quiet,
+    )
+    space = {"margin_bottom": "16px"}
+    return rx.fragment(
+        if_text(S.machine_trouble.kind, rx.el.div(machine, style=space)),
+        if_text(S.trouble.kind, rx.el.div(shown, style=space)),
+    )
+
+
+def overview() -> rx.Component:
+    return rx.el.div(
+        loss_chart(),
+        grid(
+            _small(
+                "Gradient norm",
+                S.gradient_figure,
+                S.gradient,
+                "Highest of each stretch. Spikes that stay ask for a lower learning rate.",
+            ),
+            _small("Tokens per second", S.speed_figure, S.speed, "Lowest of each stretch."),
+        ),
+        logs("overview-log"),
+        class_name="stack",
+    )
+
+
+def loss_chart() -> rx.Component:
+    log = switch("log-axis", rx.el.span("Log", class_name="meta"), checked=S.log_axis, on_change=S.show_log_axis)
+    return chart_card(
+        "Loss",
+        S.loss_figure,
+        S.trend,
+        legend=_LEGEND,
+        controls=[log],
+        table=points_table(("Step", "Training", "Smoothed", "Validation"), S.points),
+        has_points=S.has_points,
+        waiting=S.waiting,
+    )
+
+
+def logs(name: str) -> rx.Component:
+    return log_view("Training logs", S.lines + S.fresh, empty="The trainer has not said anything yet.", name=name)
+
+
+def configuration() -> rx.Component:
+    columns = [
+        Column("Setting", phone="lead"),
+        Column("Value", number=True, phone="aside"),
+        Column("Default", number=True),
+    ]
+    return rx.el.div(
+        data_table(columns, S.settings, _setting, caption="Settings beside their defaults", tall=False),
+        card(data_list(Fact("Gate", S.origin.gate), full=True), title="Fixed before the run"),
+        class_name="stack",
+    )
+
+
+def events() -> rx.Component:
+    columns = [Column("Time", width="90px", phone="aside"), Column("What", phone="lead"), Column("Why", phone="whole")]
+    return data_table(columns, S.events, _event, caption="Steps of the run and of its machines", tall=False)
+
+
+def side() -> list[rx.Component]:
+    numbers, machine, origin = S.numbers, S.machine, S.origin
+    live = data_list(
+        Fact("Remaining", numbers.remaining, shown=numbers.remaining != ""),
+        Fact("Elapsed", numbers.elapsed, shown=numbers.elapsed != ""),
+        Fact("Maximum runtime", numbers.maximum),
+        Fact("Runtime used", numbers.used, shown=numbers.used != ""),
+    )
+    figures = data_list(
+        Fact("Step", numbers.step, numbers.total, shown=numbers.step != ""),
+        Fact("Epoch", numbers.epoch, numbers.epochs, shown=numbers.epoch != ""),
+        Fact("Rows", numbers.rows, shown=numbers.rows != ""),
+        Fact("Training loss", numbers.loss, shown=numbers.loss != ""),
+        Fact("Validation loss", numbers.validation, shown=numbers.validation != ""),
+        Fact("Speed", numbers.speed, "tokens/s", shown=numbers.speed != ""),
+        Fact("Peak memory", numbers.memory, "GiB", shown=numbers.memory != ""),
+        Fact("Exact match", numbers.exact, shown=numbers.exact != ""),
+        Fact("Baseline", numbers.baseline_exact, shown=numbers.exact != ""),
+    )
+    return [
+        card(live, if_((numbers.step != "") | (numbers.rows != ""), rx.fragment(rule(), figures))),
+        if_text(machine.name, _machine_card()),
+        card(
+            data_list(
+                Fact("Dataset version", link(origin.version, href=origin.version_href)),
+                Fact("Baseline", link(origin.baseline, href=origin.baseline_href)),
+                Fact("Base model", origin.base, under=mono(origin.revision, small=True)),
+                Fact("Method", origin.method),
+            ),
+            title="Made from",
+        ),
+    ]
+
+
+def _machine_card() -> rx.Component:
+    machine = S.machine
+    name = rx.el.div(machine.name, class_name="mono meta", style={"overflow_wrap": "anywhere", "margin": "10px 0 6px"})
+    return card(
+        data_list(
+            Fact("Place", machine.gpu),
+            Fact("State", machine_state_badge(machine.state)),
+            Fact("Attempt", machine.attempt),
+            Fact("Released", machine.released, shown=machine.released != ""),
+        ),
+        name,
+        if_text(machine.sentence, rx.el.p(machine.sentence, class_name="meta")),
+        rx.el.div(copy_button(machine.name, label="Copy name", words=True), class_name="row"),
+        title="Machine",
+    )
+
+
+def _primary() -> rx.Component:
+    """The solid button of the state; a panel that asks for a decision owns it instead."""
+    scorecard = if_text(
+        S.head.scorecard, button("Open scorecard", kind="solid", icon_name="scale", href=S.head.scorecard)
+    )
+    start = button(
+        "Start on this computer",
+        kind="solid",
+        icon_name="play",
+        on_click=RunActions.ask_launch(S.head.id),
+        disabled=~S.me.may_spend,
+    )
+    return rx.match(
+        S.head.state,
+        ("draft", action_with_reason(start, rx.cond(S.me.may_spend, "", READ_ONLY))),
+        ("completed", scorecard),
+        ("no_gain", scorecard),
+        ("evaluating", if_text(S.head.scorecard, button("Follow the scoring", kind="soft", href=S.head.scorecard))),
+        ("cancelled", _retry_draft()),
+        rx.fragment(),
+    )
+
+
+def _another() -> rx.Component:
+    return button("Configure another like this", on_click=RunActions.copy(S.head.id), disabled=~S.me.may_prepare)
+
+
+def _retry_draft() -> rx.Component:
+    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=~S.me.may_prepare)
+
+
+def _adapter_button() -> rx.Component:
+    solid = download_button("Adapter", S.head.adapter, kind="solid")
+    return rx.cond(S.head.state == "adapter_ready", solid, download_button("Adapter", S.head.adapter))
+
+
+def _recovery() -> rx.Component:
+    return card(
+        choice(
+            1,
+            "Verify the adapter",
+            "Looks for a finished adapter among the run's files. Its manifest and hashes decide.",
+            button("Verify adapter", disabled=True),
+            meta(LATER),
+        ),
+        choice(
+            2,
+            "Resume with a longer limit",
+            "Goes on from the last verified checkpoint.",
+            button("Resume run", disabled=True),
+            meta(LATER),
+        ),
+        choice(
+            3,
+            "Cancel run",
+            rx.fragment("Ends the run. ", S.trouble.lost),
+            if_(S.head.may_cancel, cancel_dialog()),
+            state="cur",
+        ),
+        title=S.trouble.what,
+        right=[meta("Nothing is lost.")],
+        padded=False,
+    )
+
+
+def _failed() -> rx.Component:
+    return card(
+        error_panel(
+            S.trouble.what,
+            rx.fragment(rx.el.p(S.trouble.story), rx.el.p(S.trouble.lost, class_name="meta")),
+            actions=[
+                _retry_draft(),
+                _another(),
+            ],
+            error_id=S.head.short_id,
+        )
+    )
+
+
+def _waits(trouble: Any, *actions: rx.Component) -> rx.Component:
+    return callout(
+        rx.el.div(trouble.what, class_name="strong"),
+        rx.el.p(trouble.story, " ", trouble.lost),
+        *actions,
+        tone="amber",
+    )
+
+
+def _retry() -> rx.Component:
+    return action_with_reason(button("Retry cleanup", size="sm", disabled=True), LATER)
+
+
+def _confirm_absent() -> rx.Component:
+    return action_with_reason(button("Confirm absent machine", size="sm", disabled=True), LATER)
+
+
+def _resume() -> rx.Component:
+    return action_with_reason(button("Resume", size="sm", disabled=True), LATER)
+
+
+def _returned() -> rx.Component:
+    return card(checks(S.findings), title=S.trouble.what, right=[meta(S.trouble.story)])
+
+
+def _small(title: str, figure: Any, last: Any, sentence: str) -> rx.Component:
+    return chart_card(title, figure, sentence, has_points=S.has_points, waiting=S.waiting, height=120, right=last)
+
+
+def _setting(row: rx.Var[SettingRow]) -> rx.Component:
+    changed = rx.cond(row.is_changed, rx.el.span(row.value, class_name="strong"), rx.el.span(row.value))
+    return table_row(
+        cell(row.label, phone="lead"),
+        cell(changed, number=True, phone="aside"),
+        cell(rx.cond(row.is_changed, row.default, "–"), number=True, gray=True),
+    )
+
+
+def _event(row: rx.Var[EventRow]) -> rx.Component:
+    return table_row(
+        cell(when(row.time, row.exact), phone="aside", gray=True),
+        cell(
+            rx.el.b(row.what, class_name="strong"), " ", rx.el.span(row.subject, class_name="mono meta"), phone="lead"
+        ),
+        cell(if_text(row.sentence, rx.fragment(row.sentence, " ")), meta(row.cause), phone="whole"),
+    )

@@ -1,0 +1,187 @@
+"""The state of a run's page: one look a second while the run is live, and only what changed is sent."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import reflex as rx
+
+from tensorant_app.components.checks import CheckLine
+from tensorant_app.components.figures import EMPTY, loss_figure, metric_figure
+from tensorant_app.components.logs import LogLine
+from tensorant_app.components.steppers import Phase
+from tensorant_app.domain.runs import RunState
+from tensorant_app.pages import run_words as words
+from tensorant_app.pages.frame import segment
+from tensorant_app.pages.run_words import EventRow, Head, Machine, Numbers, Origin, SettingRow, Trouble
+from tensorant_app.services import logs, metrics, run_details, runs, sessions
+from tensorant_app.services.logs import FIRST_LINES, Cursor, Happening, News
+from tensorant_app.services.metrics import RunCurves
+from tensorant_app.services.run_details import RunDetails
+from tensorant_app.state import AppState, Work, id_of
+
+_FRESH_LINES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What one look at a run found."""
+
+    run: RunDetails
+    curves: RunCurves | None
+    """None where there is no new point."""
+    news: News
+    happenings: list[Happening]
+
+
+class RunPageState(AppState):
+    head: Head = Head()
+    numbers: Numbers = Numbers()
+    phases: list[Phase] = []
+    machine: Machine = Machine()
+    origin: Origin = Origin()
+    trouble: Trouble = Trouble()
+    machine_trouble: Trouble = Trouble()
+    findings: list[CheckLine] = []
+    settings: list[SettingRow] = []
+    events: list[EventRow] = []
+    lines: list[LogLine] = []
+    fresh: list[LogLine] = []
+    """The newest lines: a changed list is sent whole, so that the long one seldom changes."""
+    loss_figure: dict[str, Any] = EMPTY
+    gradient_figure: dict[str, Any] = EMPTY
+    speed_figure: dict[str, Any] = EMPTY
+    gradient: str = ""
+    speed: str = ""
+    points: list[list[str]] = []
+    trend: str = ""
+    waiting: str = ""
+    has_points: bool = False
+    log_axis: bool = True
+    _curves: RunCurves | None = None
+    _total: int = 0
+    """Steps of the whole run: how long the axes are."""
+    _cursor: Cursor = Cursor()
+    _turn: int = 0
+    """Counts the looks begun by opening a page, so that the loop of an earlier one ends."""
+
+    @rx.event
+    async def load(self) -> Any:
+        """The page is opened, reloaded or led to another run: everything anew."""
+        self._turn += 1
+        found = await self._see(self._look("", Cursor()))
+        if found is None:
+            self.head = Head()
+            return None
+        self._curves = None
+        self._show(found)
+        return RunPageState.watch
+
+    @rx.event(background=True)
+    async def watch(self) -> None:
+        """Once a second while something can still change by itself."""
+        async with self:
+            turn, address = self._turn, self._address()
+            seen = {"version": self._curves.version if self._curves else "", "cursor": self._cursor}
+
+        look: Work[Look] = lambda session, caller: _look(address, seen["version"], seen["cursor"])(session, caller)  # noqa: E731
+
+        def show(found: Look) -> bool:
+            if self._turn != turn or self._address() != address:
+                return False
+            self._show(found)
+            seen.update(version=self._curves.version if self._curves else "", cursor=self._cursor)
+            return not found.run.is_settled
+
+        await self._watch(look, show)
+
+    @rx.event
+    async def cancel(self) -> None:
+        run_id = self._address()[1]
+        await self._do(lambda session, caller: runs.cancel_run(session, caller, id_of(run_id)))
+        if not self.error:
+            await self._reload()
+
+    @rx.event
+    async def show_log_axis(self, value: bool) -> None:
+        if await self._see(sessions.who_am_i) is not None:
+            self.log_axis = value
+            self._draw()
+
+    async def _reload(self) -> None:
+        found = await self._see(self._look(self._curves.version if self._curves else "", self._cursor))
+        if found is not None:
+            self._show(found)
+
+    def _address(self) -> tuple[str, str]:
+        return segment(self, "projects"), segment(self, "runs")
+
+    def _look(self, version: str, cursor: Cursor) -> Work[Look]:
+        return _look(self._address(), version, cursor)
+
+    def _show(self, found: Look) -> None:
+        """Assign what differs: an assigned variable is sent, equal or not."""
+        run = found.run
+        self._set("head", words.head_of(run))
+        self._set("numbers", words.numbers_of(run))
+        self._set("phases", words.phases_of(run))
+        self._set("machine", words.machine_of(run))
+        self._set("origin", words.origin_of(run))
+        self._set("trouble", words.trouble_of(run))
+        self._set("machine_trouble", words.machine_trouble_of(run))
+        self._set("findings", words.findings_of(run))
+        self._set("settings", words.settings_of(run.settings))
+        self._set("events", words.events_of(found.happenings))
+        self._set("waiting", _waiting(run))
+        self._show_lines(found.news)
+        if found.curves is not None:
+            self._curves = found.curves
+            self._total = run.progress.total_steps
+            self._draw()
+
+    def _set(self, name: str, value: Any) -> None:
+        if getattr(self, name) != value:
+            setattr(self, name, value)
+
+    def _show_lines(self, news: News) -> None:
+        self._cursor = news.cursor
+        lines = [LogLine(line.at, line.level, line.words) for line in news.lines]
+        if news.begins:
+            self.lines, self.fresh = lines, []
+        elif lines and len(self.fresh) + len(lines) > _FRESH_LINES:
+            self.lines, self.fresh = [*self.lines, *self.fresh, *lines][-FIRST_LINES:], []
+        elif lines:
+            self.fresh = [*self.fresh, *lines]
+
+    def _draw(self) -> None:
+        found = self._curves
+        if found is None:
+            return
+        total = self._total or None
+        self.has_points = bool(found.training)
+        self.loss_figure = loss_figure(
+            found.training, found.smooth, found.validation, total_steps=total, log=self.log_axis
+        )
+        self.gradient_figure = metric_figure(found.gradient, total_steps=total)
+        self.speed_figure = metric_figure(found.speed, total_steps=total)
+        self.gradient = f"{found.last_gradient:.2f}" if found.last_gradient is not None else ""
+        self.speed = f"{found.last_speed:,.0f}" if found.last_speed is not None else ""
+        self.trend, self.points = found.sentence, [list(line) for line in found.table]
+
+
+def _look(address: tuple[str, str], version: str, cursor: Cursor) -> Work[Look]:
+    project, run = address
+    return lambda session, caller: Look(
+        run_details.show_details(session, caller, id_of(project), id_of(run)),
+        metrics.show_curves(session, caller, id_of(run), version),
+        logs.read_log(session, caller, id_of(run), cursor),
+        logs.list_happenings(session, caller, id_of(run)),
+    )
+
+
+def _waiting(run: RunDetails) -> str:
+    """In place of a chart without points."""
+    if run.state is RunState.DRAFT:
+        return "The chart begins with the first step."
+    return "No step was trained." if run.is_settled else "First step in a few minutes."

@@ -1,0 +1,57 @@
+"""What a launch will take, as its dialog says before anything is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from sqlmodel import Session, col, func, select
+
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.organizations import Organization
+from tensorant_app.db.runs import Run
+from tensorant_app.domain.errors import Conflict
+from tensorant_app.domain.machines import HOLDS_SLOT, Use
+from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.runs import RunState
+from tensorant_app.services import estimates
+from tensorant_app.services.estimates import Estimate
+from tensorant_app.services.lookup import own_row
+
+
+@dataclass(frozen=True, slots=True)
+class LaunchView:
+    """Everything that the person who confirms should know."""
+
+    run_id: UUID
+    project_id: UUID
+    name: str
+    estimate: Estimate
+    maximum_runtime_hours: float
+    slots: int
+    slots_held: int
+    """Where all are held, the run waits as Queued."""
+    evaluates: bool
+
+
+def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
+    caller.require(Permission.SPEND)
+    run = own_row(session, caller, Run, run_id, "run")
+    if run.state is not RunState.DRAFT:
+        raise Conflict(f"This run is {run.state.value.replace('_', ' ')} already. Open it to see how it goes.")
+    organization = session.get_one(Organization, run.organization_id)
+    held = select(func.count()).where(
+        Machine.organization_id == run.organization_id,
+        Machine.use == Use.RUN,
+        col(Machine.state).in_(list(HOLDS_SLOT)),
+    )
+    return LaunchView(
+        run_id=run.id,
+        project_id=run.project_id,
+        name=run.name,
+        estimate=estimates.estimate_run(session, caller, run_id),
+        maximum_runtime_hours=run.settings["maximum_runtime_hours"],
+        slots=organization.run_slots,
+        slots_held=session.exec(held.select_from(Machine)).one(),
+        evaluates=run.evaluates,
+    )

@@ -1,0 +1,96 @@
+"""What a run will take, before it is saved."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.runs import Run
+from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.members import Caller
+from tensorant_app.domain.run_form import blank_form
+from tensorant_app.domain.runs import RunState
+from tensorant_app.services import estimates, launches
+from tensorant_app.services.estimates import Estimate
+from tests.conftest import NOON
+from tests.factories import ask_machine, make_caller, make_run
+
+
+@pytest.fixture
+def run(caller: Caller) -> Run:
+    run_id = make_run(caller)
+    with reading() as session:
+        return session.get_one(Run, run_id)
+
+
+def estimate(caller: Caller, run: Run, **typed: str) -> Estimate | None:
+    with reading() as session:
+        form = {**blank_form(), "version": str(run.version_id), **typed}
+        return estimates.estimate_form(session, caller, run.project_id, form)
+
+
+def finish(caller: Caller, run: Run, seconds: float, **values: Any) -> None:
+    with unit_of_work() as session:
+        row = session.get_one(Run, run.id)
+        row.state, row.attempt = RunState.COMPLETED, 1
+    machine_id = ask_machine(caller, run.id, NOON)
+    with unit_of_work() as session:
+        session.get_one(Machine, machine_id).result = {"outcome": "done", "seconds": seconds, **values}
+
+
+def test_rows_tokens_and_steps_come_from_the_version_and_the_form(caller: Caller, run: Run) -> None:
+    found = estimate(caller, run, epochs="2", micro_batch_size="8")
+
+    assert found is not None
+    assert (found.rows, found.tokens_per_epoch, found.effective_batch) == (80, 8000, 32)
+    assert (found.plan.steps_per_epoch, found.plan.total_steps) == (3, 6)
+    assert (found.shortest, found.source) == (
+        None,
+        "No measurement yet: no run of this project has trained to its end.",
+    )
+
+
+def test_time_is_measured_by_runs_that_trained_to_their_end(caller: Caller, run: Run) -> None:
+    finish(caller, run, 2400.0)
+
+    found, other = estimate(caller, run, epochs="1"), estimate(caller, run, method="qlora")
+
+    assert found is not None
+    assert (found.shortest, found.longest) == (timedelta(seconds=680), timedelta(seconds=920))
+    assert found.source == "from 1 similar run"
+    assert other is not None
+    assert other.shortest is None
+
+
+def test_a_run_that_stopped_half_way_measures_nothing(caller: Caller, run: Run) -> None:
+    finish(caller, run, 10.0, outcome="stopped")
+
+    found = estimate(caller, run)
+
+    assert found is not None
+    assert found.shortest is None
+
+
+@pytest.mark.parametrize("typed", [{"epochs": "many"}, {"version": ""}, {"version": str(UUID(int=1))}])
+def test_a_form_that_cannot_be_read_has_no_estimate(caller: Caller, run: Run, typed: dict[str, str]) -> None:
+    assert estimate(caller, run, **typed) is None
+
+
+def test_a_version_of_another_project_has_no_estimate_here(caller: Caller, run: Run) -> None:
+    theirs = make_run(make_caller())
+    with reading() as session:
+        foreign = session.get_one(Run, theirs)
+
+    assert estimate(caller, run, version=str(foreign.version_id)) is None
+
+
+def test_a_launch_says_how_many_slots_are_free(caller: Caller, run: Run) -> None:
+    ask_machine(caller, make_run(caller, state=RunState.LAUNCHING), NOON)
+    with reading() as session:
+        view = launches.show_launch(session, caller, run.id)
+
+    assert (view.slots_held, view.slots, view.maximum_runtime_hours) == (1, 2, 6.0)
