@@ -9,10 +9,13 @@ import pytest
 
 from jobs import broker
 from tensorant_app.domain.members import Caller
+from tensorant_app.services import versions, work
 from tests import data, factories
 from tests.conftest import Clock
 from tests.plain_base import make_plain_base
 from trainer.contract import Base
+
+RUN_PROCESS = work.run_process
 
 
 @pytest.fixture
@@ -27,7 +30,13 @@ def base(tmp_path: Path) -> Base:
 
 
 @pytest.fixture
-def dataset_id(caller: Caller, base: Base, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UUID:
-    """Empty; its rows are read by the plain trainer."""
-    data.use_plain_trainer(tmp_path, monkeypatch)
+def dataset_id(caller: Caller, base: Base, monkeypatch: pytest.MonkeyPatch) -> UUID:
+    """Empty; its rows are read inside this process, by the plain trainer."""
+    data.work_inside(monkeypatch)
     return data.make_dataset(caller, base)
+
+
+@pytest.fixture
+def real_processes(dataset_id: UUID, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(work, "run_process", RUN_PROCESS)
+    monkeypatch.setattr(versions, "run_process", RUN_PROCESS)
