@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
+from typing import Any
 
 import reflex as rx
 from reflex.event import EventSpec
-from sqlmodel import Session
 
 from tensorant_app import routes
 from tensorant_app.components.checks import CheckLine
@@ -73,12 +73,14 @@ class ConfigureState(AppState):
     _turn: int = 0
     """Of the checks: an older look never overwrites a newer one."""
     _needed: int = 0
+    _free: int = 0
+    """Bytes of memory, as the last look found."""
 
     @rx.event
     async def load(self) -> EventSpec | None:
         project = segment(self, "projects")
 
-        def look(session: Session, caller: Caller) -> tuple[FormView, Estimate | None]:
+        def look(session: Any, caller: Caller) -> tuple[FormView, Estimate | None]:
             view = drafts.show_form(session, caller, id_of(project))
             return view, estimates.estimate_form(session, caller, id_of(project), view.typed)
 
@@ -181,7 +183,8 @@ class ConfigureState(AppState):
                 if turn != self._turn:
                     return
                 self._show_lines([*opened, TRAINER_WAITS], passed)
-                self._show_memory(look.free)
+                self._free = look.free
+                self._show_memory()
             trainer = await asyncio.to_thread(previews.look_at_trainer)
             opened, passed = lines_of([*look.findings, trainer], subject)
             async with self:
@@ -201,7 +204,7 @@ class ConfigureState(AppState):
         project = segment(self, "projects")
         typed = {**self.typed, **self._unsaved, **{name: text for name, text in changes.items() if name in NAMES}}
 
-        def keep(session: Session, caller: Caller) -> tuple[datetime, Estimate | None]:
+        def keep(session: Any, caller: Caller) -> tuple[datetime, Estimate | None]:
             at = drafts.keep_form(session, caller, id_of(project), typed)
             return at, estimates.estimate_form(session, caller, id_of(project), typed)
 
@@ -231,11 +234,10 @@ class ConfigureState(AppState):
         }
         self.summary = summarize(estimate)
         self._needed = estimate.memory if estimate else 0
-        self._show_memory(0 if not self.memory.free else -1)
+        self._show_memory()
 
-    def _show_memory(self, free: int) -> None:
-        if free > 0:
-            self.memory = fill_memory(self._needed, free)
+    def _show_memory(self) -> None:
+        self.memory = fill_memory(self._needed, self._free)
         beside = (self.memory.free, "$0/h", self.summary.time)
         self.gpus = [Choice("this-computer", "This computer", "", beside)]
 
@@ -244,5 +246,5 @@ class ConfigureState(AppState):
         self.to_fix = sum(line.verdict == "refuse" for line in opened)
 
 
-def _clock(at: datetime | None) -> str:
-    return f"{(at or datetime.now(UTC)):%H:%M:%S} UTC"
+def _clock(at: datetime) -> str:
+    return f"{at:%H:%M:%S} UTC"

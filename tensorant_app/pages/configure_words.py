@@ -68,7 +68,7 @@ def say_tokens(tokens: int) -> str:
 
 
 def fill_memory(needed: int, free: int) -> Memory:
-    if free <= 0:
+    if free <= 0 or needed <= 0:
         return Memory()
     percent = min(round(100 * needed / free), 100)
     words = f"{gib(needed)} of {gib(free)} that are free now"

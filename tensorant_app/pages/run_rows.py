@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from tensorant_app import routes
 from tensorant_app.components.sparks import Interval, Spark, interval, signed, spark
 from tensorant_app.domain.run_groups import STATES, RunGroup
 from tensorant_app.domain.runs import RunState
 from tensorant_app.pages.run_actions import say_span
-from tensorant_app.pages.words import exact, span
+from tensorant_app.pages.words import ago, exact
 from tensorant_app.services.run_list import RunLine, RunPage
 
 CELL = 90
@@ -79,7 +79,7 @@ def _row(line: RunLine, project: str, axis: tuple[float, float]) -> RunRow:
         tone=bounds.tone,
         bounds=bounds,
         has_bounds=line.lower is not None,
-        created=span(datetime.now(UTC) - _aware(line.created_at)),
+        created=ago(line.created_at).removesuffix(" ago"),
         created_exact=exact(line.created_at),
         owner=line.owner,
         initials="".join(word[0] for word in line.owner.split()[:2]).upper(),
@@ -139,7 +139,3 @@ _PLAIN = {
     RunState.EVALUATING: "Waits for a machine to score on",
     RunState.PAUSED: "A checkpoint is saved; resume when you want",
 }
-
-
-def _aware(at: datetime) -> datetime:
-    return at if at.tzinfo else at.replace(tzinfo=UTC)

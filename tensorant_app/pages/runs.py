@@ -9,7 +9,6 @@ from uuid import UUID
 
 import reflex as rx
 from reflex.event import EventSpec
-from sqlmodel import Session
 
 from tensorant_app import routes
 from tensorant_app.components.badges import label, machine_badge, run_badge
@@ -95,7 +94,7 @@ class RunsState(AppState):
         async with self:
             project, asked = segment(self, "projects"), _asked(self._query())
 
-        def look(session: Session, caller: Caller) -> RunPage:
+        def look(session: Any, caller: Caller) -> RunPage:
             return run_list.list_page(session, caller, id_of(project), asked)
 
         def show(found: RunPage) -> bool:
@@ -193,7 +192,7 @@ def runs_page() -> rx.Component:
         page_head(
             "Runs",
             sub=["Every training run of this project, also those an experiment made."],
-            actions=[_configure()],
+            actions=[if_(RunsState.has_any, _configure())],
         ),
         rx.cond(RunsState.has_any | RunsState.is_loading, rx.fragment(_tools(), _table()), _no_runs()),
         run_dialogs(),
