@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tensorant_app.services import times
+
 
 def ago(at: datetime | None, now: datetime | None = None) -> str:
     """ "59 min ago"; nothing without a time."""
     if at is None:
         return ""
-    past = (now or datetime.now(UTC)) - _aware(at)
+    past = (now or times.now()) - _aware(at)
     return "just now" if past < timedelta(minutes=1) else f"{span(past)} ago"
 
 
