@@ -30,8 +30,10 @@ for _page in pkgutil.iter_modules(tensorant_app.pages.__path__, "tensorant_app.p
 
 STATES = {state.__name__: state for state in all_states()}
 REFUSAL = {"error", "reasons", "fields", "me"}
-_LONG_ENOUGH = 0.3
-"""Seconds, after which a live page's loop has looked at least once."""
+_LOOPS = ("watch", "follow")
+_LONG_ENOUGH = 1.5
+"""Seconds, after which a live page's loop has looked at least once; where it is refused it ends by itself."""
+_PATIENCE = 60
 
 
 @pytest.fixture
@@ -133,7 +135,8 @@ def perform(
     arguments = case.arguments(world, person or world.people[ROLES[-1]])
     before, stored = variables(state), rows()
     with suppress(TimeoutError):
-        run(asyncio.wait_for(call(state, handler, *arguments), _LONG_ENOUGH))
+        patience = _LONG_ENOUGH if handler in _LOOPS else _PATIENCE
+        run(asyncio.wait_for(call(state, handler, *arguments), patience))
     return before, variables(state), stored
 
 
