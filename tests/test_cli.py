@@ -216,8 +216,8 @@ class TestDoctor:
             "ok  versions",
             "ok  data folder",
             "ok  database",
-            "ok  redis",
             "ok  provider",
+            "ok  redis",
             "ok  trainer",
         ]
 

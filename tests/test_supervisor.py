@@ -19,7 +19,7 @@ from tensorant_app.db.session import unit_of_work
 from tensorant_app.domain.errors import Conflict
 from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import Child, Supervisor, find_redis, stop_running
-from tests.jobs.conftest import wait_for
+from tests.jobs.conftest import wait_for as wait_briefly
 
 WORKER = Child("worker", (sys.executable, "-m", "tests.jobs.acting"))
 MAIN = """
@@ -29,6 +29,9 @@ from tensorant_app.supervisor import Child, Supervisor
 set_up_logging("supervisor")
 Supervisor([Child("worker", (sys.executable, "-m", "tests.jobs.acting"))]).run_forever()
 """
+
+WAIT = 30.0
+"""Seconds for processes to start on a busy computer."""
 
 pytestmark = [
     pytest.mark.slow,
@@ -45,13 +48,17 @@ def _path(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def up(data_dir: Path) -> Iterator[subprocess.Popen[bytes]]:
     """`tensorant up` in a process of its own, its worker at work."""
     process = subprocess.Popen([sys.executable, "-c", MAIN])
-    wait_for(lambda: get_settings().redis_socket.exists(), seconds=20)
+    wait_for(lambda: get_settings().redis_socket.exists())
     ask("test.note")
-    wait_for(lambda: len(notes()) == 1, seconds=20)
+    wait_for(lambda: len(notes()) == 1)
     yield process
     if process.poll() is None:
         process.kill()
     process.wait()
+
+
+def wait_for(is_true: object, seconds: float = WAIT) -> None:
+    wait_briefly(is_true, seconds)
 
 
 def notes() -> list[str]:
@@ -172,7 +179,7 @@ def test_a_child_that_keeps_dying_is_started_ever_later(data_dir: Path, capfd: p
     log = data_dir / "logs" / "flaky.log"
 
     with Supervisor.running([monkeyed]):
-        wait_for(lambda: log.exists() and len(log.read_text().splitlines()) == 3, seconds=10)
+        wait_for(lambda: log.exists() and len(log.read_text().splitlines()) == 3)
 
     assert "hf_" not in log.read_text()
     assert "flaky  | token=[hidden]" in capfd.readouterr().err

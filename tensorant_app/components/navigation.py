@@ -10,7 +10,7 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.icons import brand_mark, icon
 from tensorant_app.components.links import bare_link
-from tensorant_app.components.values import Flag, Text, each, given, if_text, pick
+from tensorant_app.components.values import Flag, Text, each, given, if_, if_text, pick
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,7 @@ class Group:
 
     places: tuple[Place, ...]
     title: Text = ""
+    is_shown: Flag = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +44,30 @@ class ProjectLink:
 
 
 def project_groups(project_id: Text, organization: Text, *, runs: Text = "") -> tuple[Group, ...]:
-    """The rail inside a project: only places that are built."""
+    """The rail inside a project: only places that are built, and none of a project whose id is empty."""
+    is_open: Flag = project_id != "" if isinstance(project_id, rx.Var) else bool(project_id)
+    settings = pick(is_open, routes.project_settings(project_id), routes.SETTINGS)
     return (
         Group(
             (
                 Place("overview", "Overview", "layout_dashboard", routes.overview(project_id), "o"),
                 Place("data", "Data", "database", routes.data(project_id), "d"),
-            )
+            ),
+            is_shown=is_open,
         ),
-        Group((Place("runs", "Runs", "sliders_horizontal", routes.runs(project_id), "r", runs),), "Tune"),
+        Group((Place("runs", "Runs", "sliders_horizontal", routes.runs(project_id), "r", runs),), "Tune", is_open),
         Group(
             (
                 Place("baseline", "Baseline", "ruler", routes.baseline(project_id), "b"),
                 Place("evaluations", "Evaluate", "scale", routes.evaluations(project_id), "e"),
             ),
             "Prove",
+            is_open,
         ),
         Group(
             (
                 Place("projects", "Projects", "folder", routes.PROJECTS, "p"),
-                Place("settings", "Settings", "settings", routes.project_settings(project_id), "s"),
+                Place("settings", "Settings", "settings", settings, "s"),
             ),
             organization,
         ),
@@ -148,7 +153,7 @@ def _inner(groups: Sequence[Group], here: str, switcher: rx.Component | None, la
 
 def _group(group: Group, here: str) -> list[rx.Component]:
     heading = [rx.el.div(group.title, class_name="nav-h")] if given(group.title) else []
-    return [*heading, *[_place(place, here) for place in group.places]]
+    return [if_(group.is_shown, rx.fragment(*heading, *[_place(place, here) for place in group.places]))]
 
 
 def _place(place: Place, here: str) -> rx.Component:

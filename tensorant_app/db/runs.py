@@ -16,7 +16,7 @@ class Run(SQLModel, table=True):
     # A page of the list reads its fifty rows and no more: order, counts and filters are answered by an index alone.
     __table_args__ = (
         Index(None, "project_id", "created_at", "id"),
-        Index(None, "project_id", "state", "name"),
+        Index(None, "project_id", "state", "name", "id"),
         Index(None, "project_id", "version_id"),
         Index(None, "project_id", "created_by"),
     )

@@ -8,8 +8,9 @@ from itertools import groupby
 
 MOST_BUCKETS = 600
 """Kept per curve; the width of a bucket doubles whenever there are more."""
-_WINDOWS = 24
-"""Stretches that the smoothed line is a mean of."""
+_WINDOW_SHARE = 0.05
+"""Of the points: what the smoothed line is a mean of."""
+_SMALLEST_WINDOW = 5
 _DIGITS = 4
 
 Point = tuple[float, float]
@@ -95,14 +96,24 @@ def lasts(curve: Folded) -> list[Point]:
 
 
 def smoothed(curve: Folded) -> list[Point]:
-    """The mean of each bucket and its neighbours on both sides, so that the line does not lag behind."""
+    """An exponential mean from both sides: one from the left alone lies above a falling curve."""
     middles = [(bucket.low + bucket.high + bucket.last) / 3 for bucket in curve.buckets]
-    reach = max(2, len(middles) // _WINDOWS)
+    keep = 1 - 2 / (max(_SMALLEST_WINDOW, _WINDOW_SHARE * len(middles)) + 1)
+    before, after = _decayed(middles, keep), _decayed(middles[::-1], keep)[::-1]
     points: list[Point] = []
-    for place, bucket in enumerate(curve.buckets):
-        window = middles[max(place - reach, 0) : place + reach + 1]
-        points.append((bucket.step, _rounded(sum(window) / len(window))))
+    for bucket, own, (left, lefts), (right, rights) in zip(curve.buckets, middles, before, after, strict=True):
+        points.append((bucket.step, _rounded((left + right - own) / (lefts + rights - 1))))
     return points
+
+
+def _decayed(values: Sequence[float], keep: float) -> list[tuple[float, float]]:
+    """At each place the sum of it and all before, each step back weighing less, and the sum of these weights."""
+    total = weight = 0.0
+    sums: list[tuple[float, float]] = []
+    for value in values:
+        total, weight = keep * total + value, keep * weight + 1
+        sums.append((total, weight))
+    return sums
 
 
 def highs(curve: Folded) -> list[Point]:

@@ -88,8 +88,8 @@ FIELDS: tuple[FormField, ...] = (
         "method",
         _S.METHOD,
         "LoRA trains small matrices beside the frozen model. QLoRA also keeps the model in 4 bits: "
-        "it fits into a third of the memory, is slower, and needs an NVIDIA GPU.",
-        hint="QLoRA: a third of the memory, NVIDIA only",
+        "it fits into a third of the memory and is slower; without an NVIDIA GPU, on a CPU, much slower.",
+        hint="QLoRA: a third of the memory, slow on a CPU",
     ),
     FormField("gpu", "Training GPU", _S.GPU, "this-computer"),
     FormField(

@@ -16,7 +16,7 @@ from tensorant_app.components.navigation import ProjectLink, organization_groups
 from tensorant_app.components.shell import page_frame
 from tensorant_app.components.skeletons import skeleton_page
 from tensorant_app.components.topbar import Crumb, Viewer, running_cost
-from tensorant_app.components.values import Node, Text, if_, if_text
+from tensorant_app.components.values import Node, Text, given, if_, if_text, pick
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.words import ago
 from tensorant_app.services import projects
@@ -128,7 +128,7 @@ def framed(
         ),
         here=here,
         groups=groups,
-        crumbs=[*own, *crumbs],
+        crumbs=[_safe(crumb) for crumb in (*own, *crumbs)] if project else crumbs,
         viewer=ProjectState.viewer,
         switcher=_switcher("projects-menu"),
         phone_switcher=_switcher("projects-menu-phone"),
@@ -154,6 +154,13 @@ def segment(state: AppState, after: str) -> str:
 def _switcher(menu: str) -> rx.Component:
     facts = ProjectState.project
     return project_switcher(facts.name, facts.base, ProjectState.projects, facts.id, menu=menu)
+
+
+def _safe(crumb: Crumb) -> Crumb:
+    """Where no project is open there is no way into one."""
+    if not given(crumb.href):
+        return crumb
+    return Crumb(crumb.label, pick(ProjectState.project.id != "", crumb.href, routes.PROJECTS))
 
 
 def _missing() -> rx.Component:

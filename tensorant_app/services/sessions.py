@@ -167,8 +167,9 @@ def end_sessions(session: Session, user_id: UUID) -> None:
 
 def end_session(session: Session, caller: Caller, session_id: UUID) -> None:
     """End one of the caller's own sessions."""
+    user_id = _user_id(session, caller)
     row = session.get(SignIn, session_id)
-    if row is None or row.user_id != _user_id(session, caller):
+    if row is None or row.user_id != user_id:
         raise NotFound("This session has ended already.")
     session.delete(row)
     write_audit(session, caller, "sessions.close", row.id)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import reflex as rx
 
-from tensorant_app.components import badges, buttons, dialogs, stats, tables
+from tensorant_app.components import badges, buttons, dialogs, navigation, stats, tables
 from tensorant_app.components.sparks import interval, signed, spark
 from tensorant_app.pages.kit import kit_page
 from tests.components.shown import COMPONENTS, Shown, Values, plain
@@ -45,6 +45,16 @@ def test_the_kit_shows_every_state_of_every_table() -> None:
     for table in (badges.RUN, badges.MACHINE, badges.EVALUATION, badges.VERSION, badges.IMPORT, badges.DEPLOYMENT):
         for look in table.values():
             assert look.word in page
+
+
+def test_without_an_open_project_the_rail_leads_into_none() -> None:
+    def drawn(project_id: str) -> str:
+        groups = navigation.project_groups(project_id, "Acme")
+        return rendered(navigation.rail(groups, "projects", None))
+
+    assert "/projects/p/data" in drawn("p")
+    assert "/projects//" not in drawn("")
+    assert "/projects" in drawn("")
 
 
 @pytest.mark.parametrize("kind", ["soft", "outline", "ghost", "red", "amber"])

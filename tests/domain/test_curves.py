@@ -52,11 +52,22 @@ def test_what_a_later_attempt_did_again_counts() -> None:
     assert points == [(step, 5.0) for step in range(1, 6)] + [(step, 1.0) for step in range(6, 16)]
 
 
-def test_the_smoothed_curve_does_not_lag() -> None:
-    points = smoothed(fold(EMPTY, {step: float(100 - step) for step in range(1, 51)}))
+def test_the_smoothed_curve_runs_through_a_falling_one() -> None:
+    """The noise alternates, so that a line through the middle of it lies on the curve without it."""
+    clean = {step: 1.0 + 2.0 * 0.98**step for step in range(1, 301)}
+    noisy = {step: loss + (0.3 if step % 2 else -0.3) for step, loss in clean.items()}
 
-    assert points[25] == (26, 74.0)
-    assert points[-1] == (50, 51.0)
+    points = smoothed(fold(EMPTY, noisy))
+
+    assert all(abs(value - clean[int(step)]) < 0.1 for step, value in points[10:-10])
+    assert abs(points[-1][1] - clean[300]) < 0.1
+
+
+def test_the_smoothed_curve_weighs_its_ends_right() -> None:
+    """Of a level line it is that line, from the first point on."""
+    assert {value for _, value in smoothed(fold(EMPTY, dict.fromkeys(range(1, 8), 2.0)))} == {2.0}
+    assert smoothed(fold(EMPTY, {1: 3.0})) == [(1, 3.0)]
+    assert smoothed(EMPTY) == []
 
 
 def test_a_bucket_that_has_only_begun_is_not_drawn() -> None:

@@ -199,6 +199,16 @@ class TestTheCommand:
         assert "/api/links/" in again
 
 
+def test_an_address_of_no_project_leads_into_none(page: Page, context: BrowserContext, stack: Stack) -> None:
+    let_in(context, stack)
+
+    page.goto("/projects/00000000-0000-0000-0000-000000000000/runs")
+
+    expect(page.get_by_role("link", name="All projects")).to_be_visible()
+    expect(page.get_by_role("link", name="Settings").first).to_have_attribute("href", "/settings")
+    assert page.locator("a[href*='/projects//'], a[href*='/projects/0000']").count() == 0
+
+
 def test_the_first_page_costs_little_over_the_wire(page: Page, context: BrowserContext, stack: Stack) -> None:
     let_in(context, stack)
     session = context.new_cdp_session(page)

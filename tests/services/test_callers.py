@@ -15,25 +15,61 @@ from sqlmodel import Session, SQLModel, select
 
 from tensorant_app import services
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
+from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.organizations import Member
 from tensorant_app.db.projects import Project
-from tensorant_app.db.runs import Run
+from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
+from tensorant_app.db.sessions import SignIn
+from tensorant_app.domain import run_form
 from tensorant_app.domain.errors import Forbidden, NotFound
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import ALLOWED, OPERATOR_MAY, Caller, Permission, Role, operator
 from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.domain.splits import Fractions
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import evaluations, examples, imports, organizations, projects, runs, versions
+from tensorant_app.services import (
+    baselines,
+    bases,
+    datasets,
+    downloads,
+    drafts,
+    estimates,
+    evaluations,
+    examples,
+    imports,
+    launches,
+    links,
+    logs,
+    metrics,
+    organizations,
+    overview,
+    previews,
+    projects,
+    row_errors,
+    run_details,
+    run_list,
+    runs,
+    scorecards,
+    sessions,
+    uploads,
+    versions,
+)
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.connections import store
+from tensorant_app.settings import get_settings
 from tests import factories
-from trainer.contract import Base, Split
+from tests.plain_base import REPO_ID as BASE_REPO_ID
+from tests.plain_base import REVISION as BASE_REVISION
+from tests.plain_base import make_plain_base
+from trainer.contract import MASK, Base, Split
 
 NOT_USE_CASES = {"audit.write_audit", "lookup.own_row"}
 """What use cases are made of: each asks for its permission before."""
 
+DOWNLOAD = "downloads/some"
 FACTS = BaseFacts(Base("tests/tiny", "a" * 40, "/nowhere"), 1_000, 2048, "LlamaForCausalLM", ((8, 8),), 4_000)
 
 
@@ -55,6 +91,7 @@ class World:
     queued_evaluation: UUID
     draft_run: UUID
     queued_run: UUID
+    failed_run: UUID
     scored_run: UUID
 
 
@@ -64,9 +101,87 @@ class Case:
     act: Callable[[Session, Caller, World], object]
     is_own: bool = False
     """A stranger's act concerns their own organization, so that there is nothing to refuse."""
+    is_personal: bool = False
+    """It concerns the member who asks; the operator is none."""
 
 
 CASES: dict[str, Case] = {
+    "baselines.list_baselines": Case(Permission.SEE, lambda s, c, w: baselines.list_baselines(s, c, w.project_id)),
+    "bases.inspect_for": Case(
+        Permission.PREPARE, lambda s, c, w: bases.inspect_for(c, BASE_REPO_ID, BASE_REVISION), is_own=True
+    ),
+    "bases.list_bases": Case(Permission.SEE, lambda s, c, w: bases.list_bases(c), is_own=True),
+    "datasets.frozen_versions": Case(Permission.SEE, lambda s, c, w: datasets.frozen_versions(s, c, w.project_id)),
+    "datasets.origin_of": Case(Permission.SEE, lambda s, c, w: datasets.origin_of(s, c, w.frozen_version)),
+    "datasets.show_data": Case(Permission.SEE, lambda s, c, w: datasets.show_data(s, c, w.project_id)),
+    "datasets.show_import_page": Case(Permission.SEE, lambda s, c, w: datasets.show_import_page(s, c, w.ready)),
+    "downloads.adapter_zip": Case(Permission.SEE, lambda s, c, w: downloads.adapter_zip(s, c, w.scored_run)),
+    "downloads.answers": Case(Permission.SEE, lambda s, c, w: downloads.answers(s, c, w.baseline)),
+    "downloads.import_errors": Case(Permission.SEE, lambda s, c, w: downloads.import_errors(s, c, w.ready)),
+    "downloads.job_files": Case(Permission.SEE, lambda s, c, w: downloads.job_files(s, c, w.draft_run)),
+    "drafts.copy_to_form": Case(Permission.PREPARE, lambda s, c, w: drafts.copy_to_form(s, c, w.draft_run)),
+    "drafts.create_retry_draft": Case(
+        Permission.PREPARE, lambda s, c, w: drafts.create_retry_draft(s, c, w.failed_run)
+    ),
+    "drafts.forget_form": Case(Permission.PREPARE, lambda s, c, w: drafts.forget_form(s, c, w.project_id)),
+    "drafts.keep_form": Case(Permission.PREPARE, lambda s, c, w: drafts.keep_form(s, c, w.project_id, typed(w))),
+    "drafts.rename_run": Case(Permission.PREPARE, lambda s, c, w: drafts.rename_run(s, c, w.draft_run, "Other")),
+    "drafts.save_form": Case(Permission.PREPARE, lambda s, c, w: drafts.save_form(s, c, w.project_id, typed(w))),
+    "drafts.show_form": Case(Permission.SEE, lambda s, c, w: drafts.show_form(s, c, w.project_id)),
+    "estimates.estimate_form": Case(
+        Permission.SEE, lambda s, c, w: estimates.estimate_form(s, c, w.project_id, typed(w))
+    ),
+    "estimates.estimate_run": Case(Permission.SEE, lambda s, c, w: estimates.estimate_run(s, c, w.draft_run)),
+    "launches.show_launch": Case(Permission.SPEND, lambda s, c, w: launches.show_launch(s, c, w.draft_run)),
+    "links.link_for": Case(Permission.OPERATE, lambda s, c, w: links.link_for(s, c, w.owner.name, LinkKind.PASSWORD)),
+    "logs.list_happenings": Case(Permission.SEE, lambda s, c, w: logs.list_happenings(s, c, w.queued_run)),
+    "logs.read_evaluation_log": Case(
+        Permission.SEE, lambda s, c, w: logs.read_evaluation_log(s, c, w.baseline, logs.Cursor())
+    ),
+    "logs.read_log": Case(Permission.SEE, lambda s, c, w: logs.read_log(s, c, w.scored_run, logs.Cursor())),
+    "metrics.show_curves": Case(Permission.SEE, lambda s, c, w: metrics.show_curves(s, c, w.scored_run)),
+    "organizations.find_organization": Case(
+        Permission.OPERATE, lambda s, c, w: organizations.find_organization(s, c, str(w.organization_id))
+    ),
+    "organizations.has_password": Case(
+        Permission.OPERATE, lambda s, c, w: organizations.has_password(s, c, w.owner.name)
+    ),
+    "organizations.list_members": Case(Permission.SEE, lambda s, c, w: organizations.list_members(s, c), is_own=True),
+    "overview.show_overview": Case(Permission.SEE, lambda s, c, w: overview.show_overview(s, c, w.project_id)),
+    "previews.read_form": Case(Permission.SEE, lambda s, c, w: previews.read_form(s, c, w.project_id, typed(w))),
+    "projects.last_project": Case(Permission.SEE, lambda s, c, w: projects.last_project(s, c), is_own=True),
+    "projects.list_projects": Case(Permission.SEE, lambda s, c, w: projects.list_projects(s, c), is_own=True),
+    "projects.look_around": Case(Permission.SEE, lambda s, c, w: projects.look_around(s, c, w.project_id)),
+    "projects.rename_project": Case(
+        Permission.PREPARE, lambda s, c, w: projects.rename_project(s, c, w.project_id, "Other")
+    ),
+    "projects.show_project": Case(Permission.SEE, lambda s, c, w: projects.show_project(s, c, w.project_id)),
+    "row_errors.group_errors": Case(Permission.SEE, lambda s, c, w: row_errors.group_errors(s, c, w.ready)),
+    "row_errors.rows_with": Case(Permission.SEE, lambda s, c, w: row_errors.rows_with(s, c, w.ready, "a")),
+    "run_details.show_details": Case(
+        Permission.SEE, lambda s, c, w: run_details.show_details(s, c, w.project_id, w.scored_run)
+    ),
+    "run_list.list_page": Case(
+        Permission.SEE, lambda s, c, w: run_list.list_page(s, c, w.project_id, run_list.Asked())
+    ),
+    "scorecards.list_evaluations": Case(
+        Permission.SEE, lambda s, c, w: scorecards.list_evaluations(s, c, w.project_id)
+    ),
+    "scorecards.list_rows": Case(Permission.SEE, lambda s, c, w: scorecards.list_rows(s, c, w.project_id, w.baseline)),
+    "scorecards.show_scorecard": Case(
+        Permission.SEE, lambda s, c, w: scorecards.show_scorecard(s, c, w.project_id, w.baseline)
+    ),
+    "sessions.end_session": Case(Permission.SEE, lambda s, c, w: end_own(s, c), is_own=True, is_personal=True),
+    "sessions.list_sessions": Case(
+        Permission.SEE, lambda s, c, w: sessions.list_sessions(s, c), is_own=True, is_personal=True
+    ),
+    "sessions.who_am_i": Case(Permission.SEE, lambda s, c, w: sessions.who_am_i(s, c), is_own=True, is_personal=True),
+    "uploads.cancel_upload": Case(Permission.PREPARE, lambda s, c, w: uploads.cancel_upload(s, c, w.receiving)),
+    "uploads.finish_upload": Case(Permission.PREPARE, lambda s, c, w: uploads.finish_upload(s, c, w.receiving)),
+    "uploads.show_upload": Case(Permission.PREPARE, lambda s, c, w: uploads.show_upload(s, c, w.receiving)),
+    "uploads.start_upload": Case(
+        Permission.PREPARE, lambda s, c, w: uploads.start_upload(s, c, w.dataset_id, "new.jsonl", 1)
+    ),
     "organizations.create_organization": Case(
         Permission.OPERATE, lambda s, c, w: organizations.create_organization(s, c, "New")
     ),
@@ -94,6 +209,9 @@ CASES: dict[str, Case] = {
         Permission.PREPARE, lambda s, c, w: versions.freeze_version(s, c, w.checked_version)
     ),
     "versions.show_version": Case(Permission.SEE, lambda s, c, w: versions.show_version(s, c, w.draft_version)),
+    "examples.read_tokens": Case(
+        Permission.SEE, lambda s, c, w: examples.read_tokens(s, c, w.frozen_version, Split.TEST, 1)
+    ),
     "examples.read_page": Case(
         Permission.SEE, lambda s, c, w: examples.read_page(s, c, w.frozen_version, Split.TEST, start=9)
     ),
@@ -142,7 +260,7 @@ def world(caller: Caller) -> World:
             organization_id=caller.organization_id,
             project_id=project.id,
             dataset_id=dataset_id,
-            receiving=_import(session, dataset_id, ImportState.RECEIVING),
+            receiving=_import(session, dataset_id, ImportState.RECEIVING, size=2),
             checking=_import(session, dataset_id, ImportState.CHECKING),
             ready=frozen.import_id,
             draft_version=factories.make_version(session, project, state=VersionState.DRAFT).id,
@@ -152,9 +270,16 @@ def world(caller: Caller) -> World:
             queued_evaluation=queued.id,
             draft_run=run_id,
             queued_run=_run(session, draft, state=RunState.QUEUED),
+            failed_run=_run(session, draft, state=RunState.FAILED),
             scored_run=_run(session, draft, state=RunState.EVALUATING, evaluation_id=queued.id),
         )
+        session.get_one(Evaluation, found.baseline).answers_key = DOWNLOAD
+        session.flush()
+        session.add(_adapter(session, session.get_one(Run, found.scored_run)))
+    make_plain_base(get_settings().bases_dir / "plain")
     store().put(imports.source_key(found.receiving), b"{}")
+    store().put(imports.errors_key(found.ready), b'{"row": 1, "line": 1, "path": "", "code": "a", "message": "b"}\n')
+    store().put(DOWNLOAD, b"{}")
     _write_frozen(str(frozen.content_sha256))
     return found
 
@@ -181,6 +306,8 @@ def outcome(case: Case, caller: Caller, world: World) -> str:
 
 
 def expected(case: Case, who: str) -> str:
+    if who == "operator" and case.is_personal:
+        return "NotFound"
     if who == "operator":
         return "done" if case.permission in OPERATOR_MAY else "Forbidden"
     role = Role.OWNER if who == "stranger" else Role(who)
@@ -231,8 +358,8 @@ def test_a_list_holds_nothing_of_another_organization(world: World) -> None:
 
     with reading() as session:
         assert [view.id for view in runs.list_runs(session, stranger)] == [own]
-        assert len(runs.list_runs(session, world.owner)) == 3
-        assert len(runs.list_runs(session, operator())) == 4
+        assert len(runs.list_runs(session, world.owner)) == 4
+        assert len(runs.list_runs(session, operator())) == 5
 
 
 class _Done(Exception):
@@ -249,7 +376,36 @@ def _without_id(sentence: str) -> str:
     return " ".join(word for word in sentence.split() if word.count("-") != 4)
 
 
-def _import(session: Session, dataset_id: UUID, state: ImportState) -> UUID:
+def typed(world: World) -> dict[str, str]:
+    """The form of a run, filled in."""
+    chosen = {"version": str(world.frozen_version), "baseline": str(world.baseline)}
+    return {**run_form.blank_form(), **chosen, "name": "New"}
+
+
+def end_own(session: Session, caller: Caller) -> None:
+    """A member signs in and ends it."""
+    own = uuid4()
+    if caller.member_id is not None:
+        user_id = session.get_one(Member, caller.member_id).user_id
+        sessions.open_session(session, user_id, sessions.Visitor("127.0.0.1", "a browser"), how="test")
+        own = session.exec(select(SignIn.id).where(SignIn.user_id == user_id)).one()
+    sessions.end_session(session, caller, own)
+
+
+def _adapter(session: Session, run: Run) -> Adapter:
+    return Adapter(
+        id=uuid4(),
+        created_at=now_of(session),
+        organization_id=run.organization_id,
+        run_id=run.id,
+        attempt=1,
+        key="nowhere",
+        manifest={},
+        zip_key=DOWNLOAD,
+    )
+
+
+def _import(session: Session, dataset_id: UUID, state: ImportState, *, size: int | None = None) -> UUID:
     dataset = session.get_one(Dataset, dataset_id)
     row = Import(
         id=uuid4(),
@@ -258,6 +414,7 @@ def _import(session: Session, dataset_id: UUID, state: ImportState) -> UUID:
         dataset_id=dataset_id,
         file_name="tickets.jsonl",
         state=state,
+        size=size,
     )
     session.add(row)
     return row.id
@@ -276,4 +433,7 @@ def _write_frozen(content_sha256: str) -> None:
 
     folder = store().fetch(versions.frozen_key(content_sha256))
     folder.mkdir(parents=True)
-    pq.write_table(pa.table({"row": [1], "example": ["{}"]}), folder / "test.parquet")
+    for split in Split:
+        pq.write_table(pa.table({"row": [1], "example": ["{}"]}), folder / f"{split.value}.parquet")
+    mask = {"split": "test", "row": 1, "tokens": 1, "trained_tokens": 1, "text": "a", "spans": "[]", "error": ""}
+    pq.write_table(pa.table({name: [value] for name, value in mask.items()}), folder / MASK)

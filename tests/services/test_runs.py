@@ -70,7 +70,7 @@ class TestSaving:
             (
                 {"learning_rate": 1, "rank": 999},
                 {
-                    "learning_rate": "Learning rate must be between 1e-06 and 0.01.",
+                    "learning_rate": "Learning rate must be between 1e-6 and 1e-2.",
                     "rank": "LoRA rank must be between 1 and 256.",
                 },
             ),
