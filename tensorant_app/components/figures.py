@@ -11,6 +11,9 @@ from typing import Any
 Points = Sequence[tuple[float, float]]
 Figure = dict[str, Any]
 
+_ROOM = 1.012
+"""A little more than the last step, so that the marker on it is whole."""
+
 EMPTY: Figure = {"data": [], "layout": {}}
 
 
@@ -54,7 +57,7 @@ def _figure(lines: list[dict[str, Any]], x: dict[str, Any], y: dict[str, Any]) -
 def _x(total_steps: int | None, title: str) -> dict[str, Any]:
     axis: dict[str, Any] = {"tickformat": ",d", "nticks": 6, "hoverformat": ",d"}
     if total_steps:
-        axis["range"] = [0, total_steps]
+        axis["range"] = [0, total_steps * _ROOM]
     if title:
         axis["unifiedhovertitle"] = {"text": f"{title} %{{x}}"}
     return axis

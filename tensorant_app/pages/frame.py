@@ -121,7 +121,8 @@ def framed(
         if project
         else []
     )
-    above = [refusal(AppState.error, AppState.reasons)] if shows_refusal else []
+    refused = rx.el.div(refusal(AppState.error, AppState.reasons), class_name="above-page")
+    above = [refused] if shows_refusal else []
     return page_frame(
         if_(
             ProjectState.is_there, rx.fragment(*above, *children), if_text(AppState.error, _missing(), skeleton_page())

@@ -94,7 +94,7 @@ def phases() -> rx.Component:
         on_phone_only=True,
     )
     return rx.fragment(
-        live,
+        if_(S.head.is_live, live),
         rx.el.div(stepper(S.phases, summary=S.head.summary, detail=S.head.detail), style={"margin_bottom": "16px"}),
     )
 
@@ -196,6 +196,11 @@ def side() -> list[rx.Component]:
         Fact("Peak memory", numbers.memory, "GiB", shown=numbers.memory != ""),
         Fact("Exact match", numbers.exact, shown=numbers.exact != ""),
         Fact("Baseline", numbers.baseline_exact, shown=numbers.exact != ""),
+        Fact(
+            "Baseline, likeliest label",
+            numbers.baseline_likely,
+            shown=(numbers.exact != "") & (numbers.baseline_likely != ""),
+        ),
     )
     return [
         card(live, if_((numbers.step != "") | (numbers.rows != ""), rx.fragment(rule(), figures))),

@@ -78,6 +78,8 @@ class Numbers:
     memory: str = ""
     exact: str = ""
     baseline_exact: str = ""
+    baseline_likely: str = ""
+    """What the gate takes where it is more than the exact matches."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +184,7 @@ def numbers_of(run: RunDetails) -> Numbers:
         memory=f"{now.peak_rss_mb / 1024:.1f}" if now.peak_rss_mb else "",
         exact=_percent(run.scores.get("exact_match")),
         baseline_exact=_percent(run.origin.baseline_scores.get("exact_match")),
+        baseline_likely=_percent(run.origin.baseline_scores.get("likelihood")),
     )
 
 
