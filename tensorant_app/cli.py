@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
@@ -20,13 +22,15 @@ from tensorant_app.domain.members import Caller, operator
 from tensorant_app.log import set_up_logging
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
-from tensorant_app.services import organizations, runs
+from tensorant_app.services import file_checks, organizations, runs
 from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import Supervisor, find_redis, stop_running
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
 run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
 app.add_typer(run_app, name="runs")
+data_app = typer.Typer(no_args_is_help=True, help="Training data in files.")
+app.add_typer(data_app, name="data")
 
 As = Annotated[str | None, typer.Option("--as", metavar="E-MAIL", help="Act as this member instead of the operator.")]
 _out = Console(highlight=False, soft_wrap=True)
@@ -117,6 +121,29 @@ def cancel_run(run_id: UUID, as_: As = None) -> None:
     with _caller(as_) as caller, unit_of_work() as session:
         runs.cancel_run(session, caller, run_id)
     print("Cancelled; its machine is being given back.")
+
+
+@data_app.command("mask")
+def mask_data(
+    file: Path,
+    tokenizer: Annotated[Path, typer.Option(help="Folder with the tokenizer and its chat template.")],
+    context: Annotated[int | None, typer.Option(help="The longest conversation, in tokens.")] = None,
+    merge_system: Annotated[bool, typer.Option(help="Put the system text before the first user text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """What a model would read and learn of each row of FILE, and the rows that cannot be trained."""
+    report = file_checks.mask_file(file, tokenizer, context, merge_system=merge_system)
+    if as_json:
+        print(json.dumps(report, ensure_ascii=False))
+        return
+    rows = report["rows"]
+    for row in rows:
+        for sentence in [row["error"], *row["warnings"]]:
+            if sentence:
+                print(sentence if sentence.startswith(f"Row {row['row']}") else f"Row {row['row']}: {sentence}")
+    bad = sum(row["error"] is not None for row in rows)
+    trained = sum(row["trained_tokens"] for row in rows if row["error"] is None)
+    print(f"{len(rows):,} rows, {bad:,} of them cannot be trained; {trained:,} trained tokens in the others.")
 
 
 @contextmanager

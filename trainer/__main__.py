@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.conduct import conduct, load_libraries, read_job
+from trainer.conduct import conduct, load_libraries, read_job, set_environment
 from trainer.contract import Base, EvaluateJob, MaskJob, TrainJob
 
 
@@ -21,6 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return conduct(EvaluateJob, "evaluations", args.volume, args.job, _evaluate)
         case "mask":
             return _mask(args.job)
+        case "mask-file":
+            return _mask_file(args)
         case "check":
             return _check()
         case "fetch-base":
@@ -38,6 +40,11 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--job", required=True, help="key of job.json")
     mask = commands.add_parser("mask", help="the chat template's view of every row")
     mask.add_argument("--job", type=Path, required=True, help="absolute path of the job file")
+    view = commands.add_parser("mask-file", help="the same of a file of rows, as JSON on standard output")
+    view.add_argument("file", type=Path)
+    view.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer and its chat template")
+    view.add_argument("--context", type=int, help="the longest sequence, in tokens")
+    view.add_argument("--merge-system", action="store_true", help="put the system text before the first user text")
     commands.add_parser("check", help="train one step of a tiny random model and tell what this machine can do")
     fetch = commands.add_parser("fetch-base", help="unpack the demo base model")
     fetch.add_argument("dest_root", type=Path)
@@ -71,6 +78,20 @@ def _mask(path: Path) -> int:
     from trainer.mask import make_mask
 
     make_mask(job)
+    return 0
+
+
+def _mask_file(args: argparse.Namespace) -> int:
+    set_environment(1)
+    from trainer.errors import TrainerError
+    from trainer.mask_file import as_json, mask_file
+
+    try:
+        rows = list(mask_file(args.file, args.tokenizer, context=args.context, merged=args.merge_system))
+    except (TrainerError, OSError, ValueError) as error:
+        print(str(error), file=sys.stderr)
+        return 1
+    print(json.dumps(as_json(rows), ensure_ascii=False), flush=True)
     return 0
 
 

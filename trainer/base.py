@@ -42,26 +42,37 @@ def check_base(base: Base) -> None:
 
 
 def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
+    check_base(base)
+    return open_tokenizer(Path(base.folder), repo_id=base.repo_id)
+
+
+def open_tokenizer(folder: Path, *, repo_id: str | None = None) -> PreTrainedTokenizerBase:
+    """Of a folder that may hold nothing else; it must have a chat template and an end-of-text token."""
     from transformers import AutoTokenizer
 
-    check_base(base)
+    name = repo_id or folder.name
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            base.folder, local_files_only=True, trust_remote_code=False
+            str(folder), local_files_only=True, trust_remote_code=False
         )
     except (OSError, ValueError, KeyError) as error:
-        raise TrainerError("no_tokenizer", repo_id=base.repo_id, what=str(error).splitlines()[0]) from error
+        what = (str(error).strip() or "it cannot be read").splitlines()[0]
+        raise TrainerError("no_tokenizer", repo_id=name, what=what) from error
     if not tokenizer.chat_template:
-        raise TrainerError("no_template", repo_id=base.repo_id)
-    if not stop_tokens(base, tokenizer):
-        raise TrainerError("no_tokenizer", repo_id=base.repo_id, what="it names no end-of-text token")
+        raise TrainerError("no_template", repo_id=name)
+    if not stop_tokens_in(folder, tokenizer):
+        raise TrainerError("no_tokenizer", repo_id=name, what="it names no end-of-text token")
     return tokenizer
 
 
 def stop_tokens(base: Base, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    return stop_tokens_in(Path(base.folder), tokenizer)
+
+
+def stop_tokens_in(folder: Path, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Every token that ends an answer: the tokenizer's own and those of generation_config.json."""
-    path = Path(base.folder) / "generation_config.json"
-    named = _read_json(base, path).get("eos_token_id") if path.is_file() else None
+    path = folder / "generation_config.json"
+    named = _read_json(Base(folder.name, "", str(folder)), path).get("eos_token_id") if path.is_file() else None
     stops = {named} if isinstance(named, int) else set(named or ())
     return frozenset(stops | {tokenizer.eos_token_id}) - {None}
 

@@ -259,7 +259,7 @@ def test_rows_that_cannot_be_trained_are_all_named_before_the_model_is_loaded(vo
     assert failure is not None
     assert failure.code == "row_error"
     assert failure.message.startswith("3 rows cannot be used. Row 2 of the train split has 2,5")
-    assert "Row 4 of the train split, message 1: there is no assistant reply" in failure.message
+    assert "Row 4 of the train split, messages[0]: there is no assistant reply" in failure.message
     assert "Row 5 of the train split is not a conversation" in failure.message
     assert "model_loaded" not in [line["kind"] for line in volume.lines(keys, EVENTS)]
 
