@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -22,7 +23,7 @@ from tensorant_app.domain.members import Caller, operator
 from tensorant_app.log import set_up_logging
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
-from tensorant_app.services import file_checks, organizations, runs
+from tensorant_app.services import file_checks, organizations, plans, runs
 from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import Supervisor, find_redis, stop_running
 
@@ -121,6 +122,22 @@ def cancel_run(run_id: UUID, as_: As = None) -> None:
     with _caller(as_) as caller, unit_of_work() as session:
         runs.cancel_run(session, caller, run_id)
     print("Cancelled; its machine is being given back.")
+
+
+@app.command("plan")
+def show_plan(
+    file: Path, as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
+) -> None:
+    """How many steps and how much disk the run described in FILE is, and what is wrong with it."""
+    report = plans.read_plan(file)
+    if as_json:
+        print(json.dumps(asdict(report), ensure_ascii=False))
+        return
+    for name, value in asdict(report).items():
+        if isinstance(value, int):
+            print(f"{name.replace('_', ' ')}: {value:,}")
+    for sentence in (*report.errors, *report.warnings):
+        print(sentence)
 
 
 @data_app.command("mask")

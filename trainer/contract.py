@@ -131,14 +131,16 @@ class Plan:
     steps_per_epoch: int
     total_steps: int
     warmup_steps: int
+    last_micro_batch_rows: int = 0
 
     @classmethod
-    def of(cls, rows: int, options: TrainOptions) -> Plan:
-        """`rows` are training rows; a last partial window of an epoch is a step of its own."""
+    def of(cls, rows: int, options: TrainOptions, world: int = 1) -> Plan:
+        """`rows` are training rows, `world` is how many GPUs share a step; a last partial window is a step of its own."""
         micro = -(-rows // options.micro_batch_size)
-        steps = -(-rows // (options.micro_batch_size * options.accumulation))
+        steps = -(-rows // (options.micro_batch_size * options.accumulation * world))
         total = steps * options.epochs
-        return cls(micro, steps, total, round(total * options.warmup_ratio))
+        last = rows - (micro - 1) * options.micro_batch_size if rows else 0
+        return cls(micro, steps, total, round(total * options.warmup_ratio), last)
 
 
 @dataclass(frozen=True, slots=True)
