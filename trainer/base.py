@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.contract import Base
+from trainer.contract import MANIFEST, Base
 from trainer.errors import TrainerError
 
 if TYPE_CHECKING:
@@ -39,6 +39,15 @@ def check_base(base: Base) -> None:
         )
     if not any((folder / name).is_file() for name in TOKENIZER_FILES):
         raise TrainerError("no_tokenizer", repo_id=base.repo_id, what="its folder holds no tokenizer.json")
+
+
+def check_revision(base: Base) -> None:
+    """A folder with a manifest says which revision it holds; one without was made by hand and is taken at its word."""
+    path = Path(base.folder) / MANIFEST
+    facts = _read_json(base, path).get("facts", {}) if path.is_file() else {}
+    found = facts.get("revision") if isinstance(facts, dict) else None
+    if found and found != base.revision:
+        raise TrainerError("wrong_revision", repo_id=base.repo_id, found=found, wanted=base.revision)
 
 
 def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
@@ -108,6 +117,12 @@ def attends_fully(model: PreTrainedModel | PeftModel) -> bool:
     if kinds:
         return set(kinds) == {"full_attention"}
     return getattr(config, "sliding_window", None) is None
+
+
+def save_memory(model: PeftModel) -> None:
+    """Keep few activations and compute the others again: a third slower, for when memory is short."""
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    model.enable_input_require_grads()
 
 
 def free_memory() -> None:

@@ -46,12 +46,12 @@ class Tensors:
     labels: torch.Tensor
 
 
-def window(encoded: Sequence[Encoded], options: TrainOptions, step: int) -> list[Encoded]:
-    """The rows of one optimizer step (from 0); the same for the same seed, whatever happened before."""
-    epoch, place = divmod(step, Plan.of(len(encoded), options).steps_per_epoch)
+def window(encoded: Sequence[Encoded], options: TrainOptions, step: int, world: int = 1) -> list[Encoded]:
+    """The rows of one optimizer step (from 0), of all GPUs; the same for the same seed, whatever happened before."""
+    epoch, place = divmod(step, Plan.of(len(encoded), options, world).steps_per_epoch)
     order = list(range(len(encoded)))
     random.Random(f"{options.seed}:{epoch}").shuffle(order)
-    size = options.micro_batch_size * options.accumulation
+    size = options.micro_batch_size * options.accumulation * world
     return [encoded[i] for i in order[place * size : (place + 1) * size]]
 
 

@@ -149,7 +149,9 @@ def _disk(values: Mapping[str, Any], plan: Plan | None) -> tuple[int | None, Seq
     if least > free:
         return (
             needed,
-            [f"{kept}. Even with one old optimizer state at a time {least:,} are needed: save less often, or use a larger disk."],
+            [
+                f"{kept}. Even with one old optimizer state at a time {least:,} are needed: save less often, or use a larger disk."
+            ],
             (),
         )
     room = f"enough for {free // each}. Older checkpoints give up their optimizer state, which brings the need to {least:,} bytes"

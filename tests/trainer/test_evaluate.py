@@ -129,7 +129,7 @@ def test_an_adapter_of_another_base_is_refused(volume: Volume, trained: AttemptK
     code = volume.run("evaluate", keys)
 
     failure = volume.result(keys).failure
-    assert code == 1
+    assert code == 60
     assert failure is not None
     assert failure.code == "adapter_invalid"
     assert "tests/tiny-llama" in failure.message
