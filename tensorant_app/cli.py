@@ -140,6 +140,47 @@ def show_plan(
         print(sentence)
 
 
+@app.command("trial")
+def try_training(
+    file: Path,
+    base: Annotated[Path, typer.Option(help="Folder of the base model.")],
+    validation: Annotated[Path | None, typer.Option(help="File of validation rows.")] = None,
+    settings: Annotated[
+        str, typer.Option(help="The full run's settings that differ from the defaults, as JSON.")
+    ] = "{}",
+    rows: int = 128,
+    steps: int = 20,
+    seed: int = 42,
+    minutes: float = 20.0,
+    price: Annotated[float | None, typer.Option(help="Dollars an hour of the machine, for the cost.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Train a few steps on FILE on this computer and say what the full run would take."""
+    limits = {"rows": rows, "steps": steps, "seed": seed, "minutes": minutes}
+    report = file_checks.try_training(file, base, validation, settings, limits)
+    if as_json:
+        print(json.dumps(report, ensure_ascii=False))
+        return
+    print(f"{report['steps']} steps of {report['rows']} rows, {report['median_step_seconds']} s each (median).")
+    if found := report["prediction"]:
+        hours = {name: seconds / 3600 for name, seconds in found.items()}
+        cost = f", ${hours['low'] * price:.2f} to ${hours['high'] * price:.2f}" if price else ""
+        print(
+            f"The full run's {report['full_run_steps']:,} steps would take {hours['low']:.2f} to {hours['high']:.2f} h{cost}."
+        )
+    for sentence in (*report["missing"].values(), *report["advice"], report["note"]):
+        print(sentence)
+
+
+@app.command("verify-adapter")
+def verify_adapter(
+    file: Path, base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None
+) -> None:
+    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and the reason where it is not."""
+    for name, value in file_checks.verify_adapter(file, base).items():
+        print(f"{name}: {value}")
+
+
 @data_app.command("mask")
 def mask_data(
     file: Path,

@@ -104,6 +104,16 @@ WORDINGS: Mapping[str, Wording] = {
         "Read the log of the earlier starts: the process was most likely killed for its memory use.",
         exit_code=70,
     ),
+    "trial_over_time": Wording(
+        "The trial was not finished within its {minutes} minutes; its report holds what was measured.",
+        "Allow more minutes, fewer rows or a shorter context.",
+        exit_code=71,
+    ),
+    "upload_refused": Wording(
+        "The file is not an adapter that can be used: {what}.",
+        "Upload the adapter.zip that the trainer wrote, unchanged.",
+        exit_code=61,
+    ),
     "job_unreadable": Wording(
         "The job file could not be read: {what}.",
         "The console and the trainer are probably of different versions; install the same version of both.",

@@ -68,8 +68,11 @@ class Loop:
             self._step()
 
     def _step(self) -> None:
+        self.train_on(window(self.rows, self.options, self.progress.step, self.world.size))
+
+    def train_on(self, rows: Sequence[Encoded]) -> None:
+        """One optimizer step."""
         began, rng = time.monotonic(), rng_state()
-        rows = window(self.rows, self.options, self.progress.step, self.world.size)
         learned = sum(row.trained_tokens for row in rows)
         loss = self._within_memory("training", rng, lambda: self._accumulate(rows, learned, rng))
         self.world.sum_gradients(self._trained())
@@ -88,7 +91,7 @@ class Loop:
         self._obey(rng)
         total = torch.zeros((), dtype=torch.float64, device=self.model.device)
         # A shared prefix would share its dropout too, which is not what separate rows get.
-        for pack in self._packs(self.world.share(rows), share_prefix=self.options.dropout == 0):
+        for pack in self.packs(self.world.share(rows), share_prefix=self.options.dropout == 0):
             if self.world.size == 1:
                 self._obey(rng)
             loss = summed_loss(self.model, pack) / max(learned, 1)
@@ -96,7 +99,7 @@ class Loop:
             total += loss.detach()
         return self.world.sum(total).item()
 
-    def _packs(self, rows: Sequence[Encoded], *, share_prefix: bool) -> list[Pack]:
+    def packs(self, rows: Sequence[Encoded], *, share_prefix: bool) -> list[Pack]:
         """A model with sliding windows makes its own masks, which a pack's mask would replace: its rows are padded."""
         packing = self.options.packing and attends_fully(self.model)
         micro = self.progress.micro_batch_size or self.options.micro_batch_size
@@ -105,7 +108,7 @@ class Loop:
     def _evaluate(self) -> None:
         rng = rng_state()
         self.model.eval()
-        loss = self._within_memory("validation", rng, self._validation_loss)
+        loss = self._within_memory("validation", rng, self.validation_loss)
         curves.note_validation(self.progress, loss, self.options)
         figures = {"validation_loss": loss}
         if self.samples is not None and self.world.rank == 0:
@@ -118,10 +121,10 @@ class Loop:
         if self.progress.stopped_early:
             self.attempt.journal.event("stopped_early", step=self.progress.step, best_step=self.progress.best_step)
 
-    def _validation_loss(self) -> float:
+    def validation_loss(self) -> float:
         total = torch.zeros((), dtype=torch.float64, device=self.model.device)
         with torch.no_grad():
-            for pack in self._packs(self.world.share(self.validation), share_prefix=True):
+            for pack in self.packs(self.world.share(self.validation), share_prefix=True):
                 if self.world.size == 1:
                     self._obey(rng_state())
                 total += summed_loss(self.model, pack)

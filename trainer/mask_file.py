@@ -61,7 +61,7 @@ def mask_file(path: Path, tokenizer: Path, *, context: int | None, merged: bool 
     opened = open_tokenizer(tokenizer)
     stops = stop_tokens_in(tokenizer, opened)
     _eyes = _Eyes(opened, Limits(stops, context), template_of(opened, stops))
-    examples = [Example(number, text, merged) for number, text in enumerate(_texts(path), start=1)]
+    examples = [Example(number, text, merged) for number, text in enumerate(texts_of(path), start=1)]
     pieces = [examples[first : first + PIECE] for first in range(0, len(examples), PIECE)]
     workers = len(os.sched_getaffinity(0))
     if workers == 1 or len(examples) < WORTH_A_PROCESS:
@@ -77,7 +77,7 @@ def as_json(rows: Sequence[MaskedRow]) -> Mapping[str, Any]:
     return {"rows": [asdict(row) for row in rows]}
 
 
-def _texts(path: Path) -> list[str]:
+def texts_of(path: Path) -> list[str]:
     """One JSON text for each row: JSON lines (blank lines are no rows), a JSON list, or a frozen split."""
     if path.suffix == ".parquet":
         import pyarrow.parquet as pq

@@ -95,4 +95,4 @@ def validation_that_worsens_after_the_second() -> None:
     from trainer import loop
 
     measured = iter([3.0, 2.0, 2.5, 2.6, 2.7, 2.8])
-    loop.Loop._validation_loss = lambda self: next(measured)
+    loop.Loop.validation_loss = lambda self: next(measured)
