@@ -14,6 +14,7 @@ from trainer.contract import Plan, TrainOptions
 from trainer.watchdog import Halt
 
 if TYPE_CHECKING:
+    from peft import PeftModel
     from transformers import PreTrainedModel
 
     from trainer.chat import Encoded
@@ -97,7 +98,8 @@ def measure(
     """The steps measured, and whether the time sufficed. Rows are gone through again where they are fewer."""
     batch = loop.options.micro_batch_size * loop.options.accumulation
     windows = [list(rows[first : first + batch]) for first in range(0, len(rows), batch)]
-    shape, costs, ends = shape_of(loop.model.get_base_model()), [], time.monotonic() + 60 * limits.minutes
+    shape, ends = shape_of(loop.model), time.monotonic() + 60 * limits.minutes
+    costs: list[StepCost] = []
     loop.model.train()
     for number in range(limits.steps):
         if time.monotonic() >= ends:
@@ -114,7 +116,7 @@ def measure(
 
 def plan_work(loop: Loop, rows: Sequence[Encoded], options: TrainOptions, plan: Plan) -> list[float]:
     """The work of each step of the whole run, in its own order; of a sample of them where they are many."""
-    shape = shape_of(loop.model.get_base_model())
+    shape = shape_of(loop.model)
     steps = range(plan.total_steps)
     if plan.total_steps > SAMPLED_WINDOWS:
         steps = sorted(random.Random(f"plan:{options.seed}").sample(steps, SAMPLED_WINDOWS))  # type: ignore[assignment]
@@ -142,12 +144,13 @@ def work_of(packs: Sequence[Pack], shape: Shape) -> float:
     return work
 
 
-def shape_of(model: PreTrainedModel) -> Shape:
+def shape_of(model: PeftModel) -> Shape:
     import torch
 
-    decoder, head = model.get_decoder(), model.get_output_embeddings()
+    base: PreTrainedModel = model.get_base_model()  # type: ignore[assignment]
+    decoder, head = base.get_decoder(), base.get_output_embeddings()
     linear = sum(m.weight.numel() for m in decoder.modules() if isinstance(m, torch.nn.Linear))
-    config = model.config.get_text_config()
+    config = base.config.get_text_config()
     return Shape(linear, head.weight.numel(), config.num_hidden_layers * config.hidden_size)
 
 
