@@ -10,10 +10,17 @@ from pathlib import Path
 import pytest
 
 from tests.trainer.conftest import OPTIONS, Volume
-from trainer.checkpoint import Progress
-from trainer.contract import EVENTS, METRICS, SAMPLES, AttemptKeys, Outcome, Plan, hash_file, verify_folder
+from trainer import loop as loop_module
+from trainer.attempt import Attempt
+from trainer.base import load_model
+from trainer.checkpoint import Progress, rng_state
+from trainer.contract import EVENTS, METRICS, SAMPLES, AttemptKeys, Base, Outcome, Plan, hash_file, verify_folder
 from trainer.curves import note_loss, note_validation, overfits, require_finite
 from trainer.errors import WORDINGS, TrainerError
+from trainer.loop import Loop
+from trainer.lora import add_lora
+from trainer.step import make_optimizer
+from trainer.watchdog import Watchdog
 
 PLAIN = replace(OPTIONS, dropout=0.0)
 
@@ -136,3 +143,33 @@ def test_every_failure_has_a_sentence_an_advice_and_an_exit_code_of_its_own_and_
     assert len(set(codes)) == len(codes)
     assert 0 not in codes
     assert [line for line in lines if line not in text] == []
+
+
+def test_a_token_weighs_the_same_in_a_short_and_in_a_long_micro_batch(
+    tiny_base: Base, attempt: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Case tr-01: the sum of all token losses over their number, never a mean of means; a last partial window too."""
+    windows = [[[0.9, 1.1, 2.0], [0.25], [1.5, 0.5, 0.5, 0.5, 1.0]], [[3.0, 1.0]]]
+    right = [(4.0 + 0.25 + 4.0) / 9, 2.0]
+    model = add_lora(load_model(tiny_base), PLAIN)
+    weight = next(p for p in model.parameters() if p.requires_grad)
+    loop = Loop(
+        model, [], [], PLAIN, Plan(3, 1, 1, 0), make_optimizer(model, PLAIN), Progress(), attempt, Watchdog(attempt)
+    )
+    monkeypatch.setattr(loop_module, "summed_loss", lambda model, pack: weight.sum() * 0 + sum(pack))
+
+    for micro_batches, wanted in zip(windows, right, strict=True):
+        monkeypatch.setattr(Loop, "packs", lambda self, rows, share_prefix, packs=micro_batches: packs)
+        learned = sum(len(losses) for losses in micro_batches)
+        assert loop._accumulate([], learned, rng_state()) == pytest.approx(wanted, abs=1e-6)
+
+
+def test_another_revision_in_the_folder_than_planned_ends_the_run_before_anything_is_read(volume: Volume) -> None:
+    keys = volume.add_run("other-revision", base=replace(volume.base, revision="0" * 40))
+
+    code = volume.run("train", keys)
+
+    failure = volume.result(keys).failure
+    assert failure is not None
+    assert (code, failure.code) == (24, "wrong_revision")
+    assert volume.base.revision in failure.message

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.tiny_base import make_tiny_tokenizer
+from trainer.batching import pad_rows
+from trainer.chat import encode_example
 from trainer.mask_file import MaskedRow, mask_file
 
 FORGETFUL = (
@@ -116,3 +118,19 @@ def test_a_line_that_is_no_conversation_is_a_row_with_an_error(tmp_path: Path) -
 
     assert "is not a conversation" in str(rows[0].error)
     assert "there is no assistant reply" in str(rows[1].error)
+
+
+def test_padding_with_the_stop_token_is_never_learned(tmp_path: Path) -> None:
+    """Case tp-05: one right-padded batch in which the filling is the stop token."""
+    tokenizer = make_tiny_tokenizer(MARKER)
+    rows = [conversation("hi", "yo"), conversation("a", "b", "c", "d"), conversation("bye", "so long")]
+    encoded = [one for row in rows for one in encode_example(tokenizer, row, frozenset({tokenizer.eos_token_id}))]
+
+    batch = pad_rows(encoded)
+
+    padding = sum(len(line) for line in batch.ids) - sum(len(one.ids) for one in encoded)
+    real = {(line, at) for line, one in enumerate(encoded) for at in range(len(one.ids) - 1)}
+    assert padding > 0
+    assert len(batch.labels) == sum(one.trained_tokens for one in encoded) == 3 + 4 + 8
+    assert batch.labels.count(tokenizer.eos_token_id) == 4
+    assert set(batch.picks) <= real
