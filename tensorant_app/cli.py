@@ -14,7 +14,7 @@ from uuid import UUID
 
 import typer
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
@@ -90,7 +90,7 @@ def list_runs(as_: As = None) -> None:
     """Every run, newest first."""
     with _caller(as_) as caller, reading() as session:
         views = runs.list_runs(session, caller)
-    table = Table("id", "name", "state", "step", "loss", "created", box=None)
+    table = Table(Column("id", no_wrap=True, min_width=36), "name", "state", "step", "loss", "created", box=None)
     for view in views:
         steps = f"{view.step}/{view.total_steps}" if view.total_steps else ""
         loss = f"{view.loss:.3f}" if view.loss is not None else ""

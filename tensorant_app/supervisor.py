@@ -318,7 +318,10 @@ def stop_running(data_dir: Path) -> bool:
         with hold_folder(data_dir):
             return False
     except Conflict:
-        os.kill(int(path.read_text()), signal.SIGTERM)
+        # Between taking the lock and writing its number the file is empty for a moment.
+        while not (text := path.read_text()).isdigit():
+            sleep(LOOK_SECONDS)
+        os.kill(int(text), signal.SIGTERM)
         return True
 
 

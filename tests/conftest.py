@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from uuid import uuid4
@@ -114,8 +116,8 @@ def postgres_template(postgres_server: str) -> str:
 
 
 @pytest.fixture(scope="session")
-def postgres_server() -> Iterator[str]:
-    """One server for the whole run, shared by the xdist workers; the last one deletes it."""
+def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server for the whole run, shared by the xdist workers; the last one that leaves deletes it."""
     with warnings.catch_warnings():
         # The wheel warns on import where there is no XDG_RUNTIME_DIR.
         warnings.simplefilter("ignore")
@@ -123,16 +125,29 @@ def postgres_server() -> Iterator[str]:
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}-{uuid4().hex[:8]}")
     # Not under pytest's own folder: the server's user must be able to enter it.
     folder = Path(tempfile.gettempdir()) / f"tensorant-postgres-{run}"
-    folder.mkdir(mode=0o755, exist_ok=True)
-    with postgres.get_server(folder / "data", cleanup_mode="delete") as server:
-        url = server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
-        with administer(url) as connection:
-            for setting in ("fsync", "synchronous_commit", "full_page_writes"):
-                connection.execute(sa.text(f"ALTER SYSTEM SET {setting} = off"))
-            connection.execute(sa.text("SELECT pg_reload_conf()"))
+    lock = tmp_path_factory.getbasetemp().parent / "postgres.lock"
+    with ExitStack() as server_of_all:
+        with one_at_a_time(lock):
+            folder.mkdir(mode=0o755, exist_ok=True)
+            server = server_of_all.enter_context(postgres.get_server(folder / "data", cleanup_mode="delete"))
+            url = server.get_uri().replace("postgresql://", "postgresql+psycopg://", 1)
+            with administer(url) as connection:
+                for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+                    connection.execute(sa.text(f"ALTER SYSTEM SET {setting} = off"))
+                connection.execute(sa.text("SELECT pg_reload_conf()"))
         yield url
-    if not (folder / "data").exists():
-        shutil.rmtree(folder, ignore_errors=True)
+        with one_at_a_time(lock):
+            server_of_all.close()
+            if not (folder / "data").exists():
+                shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def one_at_a_time(path: Path) -> Iterator[None]:
+    """A worker that leaves must not delete what another one is just starting."""
+    with path.open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def make_tables(url: str) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -14,12 +15,12 @@ from jobs import broker
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.splits import Counts, Shares
-from tensorant_app.services import bases, imports, projects, versions
+from tensorant_app.services import bases, imports, projects, versions, work
 from tensorant_app.services.imports import ImportView
 from tensorant_app.services.versions import VersionView
 from tensorant_app.settings import get_settings
-from tests.plain_trainer import write_python
-from trainer.contract import Base
+from tests import plain_trainer
+from trainer.contract import Base, MaskJob, load
 
 SHARES = Counts(validation=2, test=3)
 
@@ -38,8 +39,22 @@ def write_lines(path: Path, rows: Iterable[object]) -> Path:
     return path
 
 
+def work_inside(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Run in this process what has a process of its own, with the plain trainer: the same code, ten times as fast."""
+
+    def run(command: Sequence[str], beat: Callable[[], None]) -> None:
+        _, _, module, *_, job = command
+        if module == "trainer":
+            plain_trainer.mask(load(MaskJob, Path(job).read_text()))
+        else:
+            importlib.import_module(module).main(Path(job))
+
+    monkeypatch.setattr(work, "run_process", run)
+    monkeypatch.setattr(versions, "run_process", run)
+
+
 def use_plain_trainer(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("TENSORANT_TRAINER_PYTHON", str(write_python(folder)))
+    monkeypatch.setenv("TENSORANT_TRAINER_PYTHON", str(plain_trainer.write_python(folder)))
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).resolve().parent.parent))
     get_settings.cache_clear()
 

@@ -82,7 +82,11 @@ def test_package_files_are_empty() -> None:
         (r"torch\.load\((?!.*weights_only=True)", "unpickling runs code", ()),
         (r"\.commit\(\)", "only the unit of work commits", ("tensorant_app/db/session.py",)),
         (r"datetime\.now\(|datetime\.utcnow\(", "time comes from db/clock", ("tensorant_app/db/clock.py", "trainer/")),
-        (r"(price|cost|spend|amount|dollars)\w*\s*:\s*float\b", "money is never a float", ("tensorant_app/domain/money.py",)),
+        (
+            r"(price|cost|spend|amount|dollars)\w*\s*:\s*float\b",
+            "money is never a float",
+            ("tensorant_app/domain/money.py",),
+        ),
     ],
 )
 def test_no_line_of_a_forbidden_kind(pattern: str, why: str, allowed: tuple[str, ...]) -> None:

@@ -51,7 +51,7 @@ def verify_folder(folder: Path) -> Manifest:
     """The folder's manifest, or `BadManifest` where a file is missing or differs."""
     try:
         manifest = load(Manifest, (folder / MANIFEST).read_text())
-    except (OSError, ValueError, TypeError, KeyError) as error:
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise BadManifest(f"{folder.name} has no readable {MANIFEST}") from error
     for name, entry in manifest.files.items():
         if Path(name).is_absolute() or ".." in Path(name).parts:

@@ -224,6 +224,7 @@ def upgrade() -> None:
             ["organization_id"], ["organization.id"], name=op.f("fk_dataset_version_organization_id_organization")
         ),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_dataset_version")),
+        sa.UniqueConstraint("dataset_id", "number", name=op.f("uq_dataset_version_dataset_id_number")),
     )
     with op.batch_alter_table("dataset_version", schema=None) as batch_op:
         batch_op.create_index(batch_op.f("ix_dataset_version_dataset_id"), ["dataset_id"], unique=False)

@@ -4,6 +4,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from tensorant_app.db.steps import StepEvent
@@ -40,6 +41,7 @@ class DatasetVersion(SQLModel, table=True):
     """A snapshot of imported rows, split; frozen, it never changes and its files are named by their content."""
 
     __tablename__ = "dataset_version"
+    __table_args__ = (UniqueConstraint("dataset_id", "number"),)
 
     id: UUID = Field(primary_key=True)
     created_at: datetime

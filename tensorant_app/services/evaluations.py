@@ -267,13 +267,14 @@ def _create(session: Session, version: DatasetVersion, kind: EvaluationKind, cau
 
 
 def _facts(row: Evaluation, machine: MachineView | None, are_answers_verified: bool | None) -> EvaluationFacts:
+    failure = machine.result.failure if machine and machine.result else None
     return EvaluationFacts(
         state=row.state,
         machine=machine.state if machine else None,
         machine_reason=machine.reason if machine else None,
         machine_sentence=machine.sentence if machine else None,
         work=machine.work if machine else Work.NONE,
-        failure=machine.result.failure.message if machine and machine.result and machine.result.failure else None,
+        failure=f"{failure.message} {failure.advice}" if failure else None,
         losses=row.losses,
         deadline=machine.deadline if machine else row.created_at,
         are_answers_verified=are_answers_verified,

@@ -99,8 +99,7 @@ def save_draft(
     caller.require(Permission.PREPARE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
-    checked = RunSettings.of(settings)
-    _require_usable(name, version, baseline)
+    checked = _require_usable(name, version, baseline, settings)
     at = now_of(session)
     rule = GateRule(choose_metric(report_of(session, version.id).labels), margin=margin)
     run = Run(
@@ -222,7 +221,10 @@ def promise_all(session: Session) -> None:
     ensure(session, REACT, session.exec(select(Run.id).where(col(Run.state).in_(list(_NEEDS_LOOK)))))
 
 
-def _require_usable(name: str, version: DatasetVersion, baseline: Evaluation) -> None:
+def _require_usable(
+    name: str, version: DatasetVersion, baseline: Evaluation, settings: Mapping[str, Any]
+) -> RunSettings:
+    """The settings, or `Invalid` with all that is wrong with the draft."""
     wrong = {}
     if not name.strip():
         wrong["name"] = "A run needs a name."
@@ -232,8 +234,13 @@ def _require_usable(name: str, version: DatasetVersion, baseline: Evaluation) ->
         wrong["baseline"] = "The baseline must be one of the chosen version."
     elif baseline.state is not EvaluationState.COMPLETED:
         wrong["baseline"] = f"The baseline is {baseline.state.value}. Wait until it is completed."
+    try:
+        checked = RunSettings.of(settings)
+    except Invalid as error:
+        raise Invalid({**wrong, **error.fields}) from None
     if wrong:
         raise Invalid(wrong)
+    return checked
 
 
 def _seconds_of_attempt(session: Session, run: Run) -> float:

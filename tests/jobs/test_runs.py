@@ -93,7 +93,7 @@ class World:
         machine = self.machines()[-1]
         key = f"{machine.outputs_key}/{ANSWERS}"
         path = self.volume / key
-        path.parent.mkdir(parents=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("".join(dump(answer_of(row, exact(row))) + "\n" for row in range(1, 61)))
         scores = {"exact_match": 0.5, "token_f1": 0.5, "likelihood": 0.5}
         self.ends(Outcome.DONE, answers=key, answers_sha256=hash_file(path).sha256, scores=scores)

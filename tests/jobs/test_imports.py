@@ -1,0 +1,197 @@
+"""Reading a file may be repeated, cancelled or broken off: the import is whole, or it is refused with the reason."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Callable
+from pathlib import Path
+from uuid import UUID
+
+import pytest
+from sqlmodel import select
+
+from jobs import broker
+from jobs import imports as job
+from tensorant_app.db.datasets import ImportEvent
+from tensorant_app.db.promise import Promise, claim_due, promise
+from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.members import Caller
+from tensorant_app.providers.storage import FolderStore
+from tensorant_app.services import imports, work
+from tensorant_app.services.connections import store
+from tensorant_app.settings import get_settings
+from tests import data, factories
+from tests.conftest import Clock
+from tests.plain_base import make_plain_base
+
+
+@pytest.fixture
+def caller(sqlite_database: str, clock: Clock) -> Caller:
+    broker.load_actors()
+    return factories.make_caller()
+
+
+@pytest.fixture
+def import_id(caller: Caller, tmp_path: Path) -> UUID:
+    """Its file is here and waits to be read."""
+    dataset_id = data.make_dataset(caller, make_plain_base(tmp_path / "plain"))
+    return data.receive(caller, dataset_id, data.write_lines(tmp_path / "tickets.jsonl", data.chats(20)))
+
+
+def read(import_id: UUID) -> None:
+    broker.perform(imports.REACT, str(import_id))
+
+
+def verbs(import_id: UUID) -> list[str]:
+    with reading() as session:
+        return list(session.exec(select(ImportEvent.verb).where(ImportEvent.subject_id == import_id)))
+
+
+def promised() -> list[Promise]:
+    with reading() as session:
+        return list(session.exec(select(Promise)))
+
+
+def files() -> list[str]:
+    """What lies in the store beside the imports' own files."""
+    return [path.name for path in get_settings().store_dir.iterdir() if path.name != "imports"]
+
+
+def test_the_same_hint_twice_reads_once(caller: Caller, import_id: UUID) -> None:
+    read(import_id)
+    read(import_id)
+    with unit_of_work() as session:
+        promise(session, imports.REACT, import_id)
+    read(import_id)
+
+    view = data.show_import(caller, import_id)
+    assert (view.state, view.accepted) == (ImportState.READY, 20)
+    assert verbs(import_id) == ["receive", "check", "done"]
+    assert promised() == []
+    assert files() == []
+
+
+def test_a_worker_that_died_while_storing_leaves_a_file_to_read_again(
+    caller: Caller, import_id: UUID, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Killed(BaseException):
+        pass
+
+    def die(self: FolderStore, key: str, source: Path) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(FolderStore, "put", die)
+        with pytest.raises(Killed):
+            read(import_id)
+    assert data.show_import(caller, import_id).state is ImportState.CHECKING
+
+    clock.advance(minutes=2)
+    for claim in claim_due():
+        broker.perform(claim.kind, str(claim.subject_id))
+
+    assert data.show_import(caller, import_id).state is ImportState.READY
+
+
+def test_a_lost_promise_is_made_again_by_the_row(caller: Caller, import_id: UUID) -> None:
+    with unit_of_work() as session:
+        session.delete(session.get_one(Promise, (imports.REACT, import_id)))
+
+    with unit_of_work() as session:
+        imports.promise_all(session)
+
+    assert [claim.subject_id for claim in claim_due()] == [import_id]
+
+
+@pytest.mark.parametrize(
+    ("crash", "reason"),
+    [
+        (
+            "import sys; sys.exit('MemoryError: out of memory')",
+            "- out of memory. Mend that, then try again.",
+        ),
+        ("raise OSError(28, 'No space left on device')", "No space left on device. Free some space, then try again."),
+        ("import os; os.kill(os.getpid(), 9)", "It was killed by signal 9; if this computer is short of memory"),
+        ("import sys; sys.exit(3)", "It ended with code 3."),
+    ],
+    ids=["exit", "full disk", "killed", "silent"],
+)
+def test_a_reading_process_that_dies_refuses_the_file_in_a_sentence(
+    caller: Caller, import_id: UUID, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, crash: str, reason: str
+) -> None:
+    (tmp_path / "crashing_work.py").write_text(crash)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    real = work.run_work
+    monkeypatch.setattr(job, "run_work", lambda module, *rest: real("crashing_work", *rest))
+
+    read(import_id)
+
+    view = data.show_import(caller, import_id)
+    assert view.state is ImportState.FAILED
+    assert view.reason is not None
+    assert view.reason.startswith("The work on the data stopped half-way:\n- ")
+    assert reason in view.reason
+    assert promised() == []
+
+
+@pytest.mark.parametrize("stored", [0, 1], ids=["errors", "rows"])
+def test_a_full_disk_while_storing_refuses_the_file_and_leaves_no_torn_rows(
+    caller: Caller, import_id: UUID, monkeypatch: pytest.MonkeyPatch, stored: int
+) -> None:
+    syncs: list[int] = []
+    real = os.fsync
+
+    def full_after(descriptor: int) -> None:
+        if len(syncs) == stored:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        syncs.append(descriptor)
+        real(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full_after)
+
+    read(import_id)
+
+    view = data.show_import(caller, import_id)
+    assert view.state is ImportState.FAILED
+    assert view.reason is not None
+    assert view.reason.endswith("No space left on device. Free some space, then try again.")
+    assert store().size(imports.rows_key(import_id)) is None
+    assert files() == []
+
+
+def test_a_cancel_while_it_is_read_ends_the_process_and_says_nothing_more(
+    caller: Caller, import_id: UUID, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "endless_work.py").write_text("import time; time.sleep(600)")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(work, "_BEAT_SECONDS", 0.1)
+    real_beat: Callable[..., None] = job._beat
+
+    def cancel_then_beat(lease: object) -> None:
+        with unit_of_work() as session:
+            imports.cancel_import(session, caller, import_id)
+        real_beat(lease)
+
+    real = work.run_work
+    monkeypatch.setattr(job, "run_work", lambda module, *rest: real("endless_work", *rest))
+    monkeypatch.setattr(job, "_beat", cancel_then_beat)
+
+    read(import_id)
+
+    assert data.show_import(caller, import_id).state is ImportState.CANCELLED
+    read(import_id)
+    assert promised() == []
+    assert files() == []
+    assert verbs(import_id) == ["receive", "check", "cancel"]
+
+
+def test_a_cancel_before_it_is_read_reads_nothing(caller: Caller, import_id: UUID) -> None:
+    with unit_of_work() as session:
+        imports.cancel_import(session, caller, import_id)
+
+    read(import_id)
+
+    assert list(store().names(f"imports/{import_id}")) == [imports.source_key(import_id)]
+    assert promised() == []
