@@ -139,10 +139,10 @@ def test_a_vision_tower_is_left_alone() -> None:
 
 def test_rows_of_a_model_with_sliding_windows_are_padded(tiny_base: Any, tokenizer: Any, attempt: Attempt) -> None:
     loop = make_loop(tiny_base, tokenizer, attempt, PLAIN)
-    packed = loop._packs(loop.rows[:4], share_prefix=True)
+    packed = loop.packs(loop.rows[:4], share_prefix=True)
 
     loop.model.config.sliding_window = 16
-    padded = loop._packs(loop.rows[:4], share_prefix=True)
+    padded = loop.packs(loop.rows[:4], share_prefix=True)
 
     assert packed[0].segments is not None
     assert (padded[0].segments, len(padded[0].ids)) == (None, 4)
