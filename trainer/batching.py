@@ -65,7 +65,8 @@ def packs_of(rows: Sequence[Encoded], options: TrainOptions, *, share_prefix: bo
         groups = list(_within_limit(micro)) if options.packing else [micro]
         padded = [pad_rows(group) for group in groups]
         packed = [pack_rows(group, share_prefix=share_prefix) for group in groups] if options.packing else padded
-        packs += min(packed, padded, key=_cost)
+        cheaper: list[Pack] = min(packed, padded, key=_cost)
+        packs += cheaper
     return packs
 
 
