@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def evaluate(job: EvaluateJob, attempt: Attempt, watch: Watchdog) -> Ending:
     tokenizer = load_tokenizer(job.base)
     stops = stop_tokens(job.base, tokenizer)
-    examples = read_examples(attempt.volume / job.test, merges_system=job.merge_system)
+    examples = read_examples(attempt.volume / job.test, merges_system=_merges_system(job, attempt.volume))
     if not examples:
         raise TrainerError("nothing_to_train", what="the test split has no rows")
     tasks = _tasks(job, tokenizer, stops, examples, watch)
@@ -76,6 +76,16 @@ def _tasks(
     if errors:
         raise rows_refused(errors)
     return tasks
+
+
+def _merges_system(job: EvaluateJob, volume: Path) -> bool:
+    """An adapter is asked as it was trained, whatever the job says."""
+    if job.adapter is None:
+        return job.merge_system
+    try:
+        return job.merge_system or bool(verify_folder(volume / job.adapter).facts.get("merge_system"))
+    except BadManifest as error:
+        raise TrainerError("adapter_invalid", what=str(error)) from error
 
 
 def _load(job: EvaluateJob, volume: Path) -> PreTrainedModel | PeftModel:
