@@ -51,6 +51,7 @@ check: $(STAMP) ## Format, lint, types, import contracts, migrations
 	@$(BIN)/python -m tensorant_app.db.migrate check
 
 bench: $(STAMP) ## Measure; ONLY=demo for one file of benchmarks/
+	@$(BIN)/python -c "import trl" 2>/dev/null || $(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements-bench.lock
 	@$(BIN)/python -m benchmarks.table $(ONLY)
 
 migration: $(STAMP) ## Write a migration from the tables: make migration NAME="what it does"

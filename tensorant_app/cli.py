@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
 from typing import Annotated
 from uuid import UUID
 
@@ -23,7 +26,7 @@ from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.log import set_up_logging
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
-from tensorant_app.services import links, organizations, runs
+from tensorant_app.services import file_checks, links, organizations, plans, runs
 from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import WORKER, Supervisor, find_redis, stop_running, web_child
 
@@ -32,6 +35,8 @@ run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
 app.add_typer(run_app, name="runs")
 admin_app = typer.Typer(no_args_is_help=True, help="People: owners, members, passwords. On the host, as the operator.")
 app.add_typer(admin_app, name="admin")
+data_app = typer.Typer(no_args_is_help=True, help="Training data in files.")
+app.add_typer(data_app, name="data")
 
 As = Annotated[str | None, typer.Option("--as", metavar="E-MAIL", help="Act as this member instead of the operator.")]
 _out = Console(highlight=False, soft_wrap=True)
@@ -212,6 +217,86 @@ def _print_link(email: str, kind: LinkKind) -> None:
     with unit_of_work() as session:
         token = links.link_for(session, operator(), email, kind)
     print_line(f"Hand this link to {email}; it works once:\n\n    {links.address_of(token)}\n")
+
+
+@app.command("plan")
+def show_plan(
+    file: Path, as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False
+) -> None:
+    """How many steps and how much disk the run described in FILE is, and what is wrong with it."""
+    report = plans.read_plan(file)
+    if as_json:
+        print(json.dumps(asdict(report), ensure_ascii=False))
+        return
+    for name, value in asdict(report).items():
+        if isinstance(value, int):
+            print(f"{name.replace('_', ' ')}: {value:,}")
+    for sentence in (*report.errors, *report.warnings):
+        print(sentence)
+
+
+@app.command("trial")
+def try_training(
+    file: Path,
+    base: Annotated[Path, typer.Option(help="Folder of the base model.")],
+    validation: Annotated[Path | None, typer.Option(help="File of validation rows.")] = None,
+    settings: Annotated[
+        str, typer.Option(help="The full run's settings that differ from the defaults, as JSON.")
+    ] = "{}",
+    rows: int = 128,
+    steps: int = 20,
+    seed: int = 42,
+    minutes: float = 20.0,
+    price: Annotated[float | None, typer.Option(help="Dollars an hour of the machine, for the cost.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Train a few steps on FILE on this computer and say what the full run would take."""
+    limits = {"rows": rows, "steps": steps, "seed": seed, "minutes": minutes}
+    report = file_checks.try_training(file, base, validation, settings, limits)
+    if as_json:
+        print(json.dumps(report, ensure_ascii=False))
+        return
+    print(f"{report['steps']} steps of {report['rows']} rows, {report['median_step_seconds']} s each (median).")
+    if found := report["prediction"]:
+        hours = {name: seconds / 3600 for name, seconds in found.items()}
+        cost = f", ${hours['low'] * price:.2f} to ${hours['high'] * price:.2f}" if price else ""
+        print(
+            f"The full run's {report['full_run_steps']:,} steps would take {hours['low']:.2f} to {hours['high']:.2f} h{cost}."
+        )
+    for sentence in (*report["missing"].values(), *report["advice"], report["note"]):
+        print(sentence)
+
+
+@app.command("verify-adapter")
+def verify_adapter(
+    file: Path, base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None
+) -> None:
+    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and the reason where it is not."""
+    for name, value in file_checks.verify_adapter(file, base).items():
+        print(f"{name}: {value}")
+
+
+@data_app.command("mask")
+def mask_data(
+    file: Path,
+    tokenizer: Annotated[Path, typer.Option(help="Folder with the tokenizer and its chat template.")],
+    context: Annotated[int | None, typer.Option(help="The longest conversation, in tokens.")] = None,
+    merge_system: Annotated[bool, typer.Option(help="Put the system text before the first user text.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """What a model would read and learn of each row of FILE, and the rows that cannot be trained."""
+    report = file_checks.mask_file(file, tokenizer, context, merge_system=merge_system)
+    if as_json:
+        print(json.dumps(report, ensure_ascii=False))
+        return
+    rows = report["rows"]
+    for row in rows:
+        for sentence in [row["error"], *row["warnings"]]:
+            if sentence:
+                print(sentence if sentence.startswith(f"Row {row['row']}") else f"Row {row['row']}: {sentence}")
+    bad = sum(row["error"] is not None for row in rows)
+    trained = sum(row["trained_tokens"] for row in rows if row["error"] is None)
+    print(f"{len(rows):,} rows, {bad:,} of them cannot be trained; {trained:,} trained tokens in the others.")
 
 
 @contextmanager

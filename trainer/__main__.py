@@ -8,8 +8,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from trainer.conduct import conduct, load_libraries, read_job
-from trainer.contract import Base, EvaluateJob, MaskJob, TrainJob
+from trainer.conduct import conduct, load_libraries, read_job, set_environment
+from trainer.contract import Base, EvaluateJob, MaskJob, TrainJob, TrainOptions, load
+from trainer.errors import exit_code_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -21,6 +22,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return conduct(EvaluateJob, "evaluations", args.volume, args.job, _evaluate)
         case "mask":
             return _mask(args.job)
+        case "mask-file":
+            return _mask_file(args)
+        case "trial":
+            return _trial(args)
+        case "verify-zip":
+            return _verify_zip(args)
         case "check":
             return _check()
         case "fetch-base":
@@ -38,6 +45,24 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("--job", required=True, help="key of job.json")
     mask = commands.add_parser("mask", help="the chat template's view of every row")
     mask.add_argument("--job", type=Path, required=True, help="absolute path of the job file")
+    view = commands.add_parser("mask-file", help="the same of a file of rows, as JSON on standard output")
+    view.add_argument("file", type=Path)
+    view.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer and its chat template")
+    view.add_argument("--context", type=int, help="the longest sequence, in tokens")
+    view.add_argument("--merge-system", action="store_true", help="put the system text before the first user text")
+    trial = commands.add_parser(
+        "trial", help="measure a few steps and extrapolate the whole run; JSON on standard output"
+    )
+    trial.add_argument("file", type=Path)
+    trial.add_argument("--base", type=Path, required=True, help="folder of the base model")
+    trial.add_argument("--validation", type=Path)
+    trial.add_argument("--options", default="{}", help="the settings of the full run, as a JSON object")
+    trial.add_argument("--limits", default="{}", help="rows, validation_rows, steps, seed, minutes, as a JSON object")
+    trial.add_argument("--runtime-hours", type=float)
+    package = commands.add_parser("verify-zip", help="whether an adapter.zip is a sound adapter of a base")
+    package.add_argument("file", type=Path)
+    package.add_argument("--base", type=Path, help="folder of the base model")
+    package.add_argument("--unpack", type=Path, help="folder that receives the verified files")
     commands.add_parser("check", help="train one step of a tiny random model and tell what this machine can do")
     fetch = commands.add_parser("fetch-base", help="unpack the demo base model")
     fetch.add_argument("dest_root", type=Path)
@@ -71,6 +96,51 @@ def _mask(path: Path) -> int:
     from trainer.mask import make_mask
 
     make_mask(job)
+    return 0
+
+
+def _mask_file(args: argparse.Namespace) -> int:
+    set_environment(1)
+    from trainer.errors import TrainerError
+    from trainer.mask_file import as_json, mask_file
+
+    try:
+        rows = list(mask_file(args.file, args.tokenizer, context=args.context, merged=args.merge_system))
+    except (TrainerError, OSError, ValueError) as error:
+        print(str(error), file=sys.stderr)
+        return 1
+    print(json.dumps(as_json(rows), ensure_ascii=False), flush=True)
+    return 0
+
+
+def _trial(args: argparse.Namespace) -> int:
+    load_libraries(None)
+    from trainer.errors import failure_of
+    from trainer.trial import TrialLimits
+    from trainer.trial_report import run_trial
+
+    options, limits = load(TrainOptions, args.options), load(TrialLimits, args.limits)
+    base = Base(args.base.name, "", str(args.base.resolve()))
+    try:
+        report = run_trial(base, args.file, args.validation, options, limits, runtime_hours=args.runtime_hours)
+    except Exception as error:  # whatever ends it is told as a sentence
+        print(failure_of(error).message, file=sys.stderr)
+        return exit_code_of(failure_of(error).code)
+    print(json.dumps(report), flush=True)
+    return 0 if report["completed"] else exit_code_of("trial_over_time")
+
+
+def _verify_zip(args: argparse.Namespace) -> int:
+    set_environment(1)
+    from trainer.errors import TrainerError
+    from trainer.uploaded import verify_zip
+
+    try:
+        facts = verify_zip(args.file, base=args.base, unpack=args.unpack)
+    except (TrainerError, OSError) as error:
+        print(str(error), file=sys.stderr)
+        return exit_code_of(error.code) if isinstance(error, TrainerError) else 1
+    print(json.dumps(facts), flush=True)
     return 0
 
 

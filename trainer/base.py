@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from trainer.contract import Base
+from trainer.contract import MANIFEST, Base
 from trainer.errors import TrainerError
 
 if TYPE_CHECKING:
@@ -41,27 +41,47 @@ def check_base(base: Base) -> None:
         raise TrainerError("no_tokenizer", repo_id=base.repo_id, what="its folder holds no tokenizer.json")
 
 
+def check_revision(base: Base) -> None:
+    """A folder with a manifest says which revision it holds; one without was made by hand and is taken at its word."""
+    path = Path(base.folder) / MANIFEST
+    facts = _read_json(base, path).get("facts", {}) if path.is_file() else {}
+    found = facts.get("revision") if isinstance(facts, dict) else None
+    if found and found != base.revision:
+        raise TrainerError("wrong_revision", repo_id=base.repo_id, found=found, wanted=base.revision)
+
+
 def load_tokenizer(base: Base) -> PreTrainedTokenizerBase:
+    check_base(base)
+    return open_tokenizer(Path(base.folder), repo_id=base.repo_id)
+
+
+def open_tokenizer(folder: Path, *, repo_id: str | None = None) -> PreTrainedTokenizerBase:
+    """Of a folder that may hold nothing else; it must have a chat template and an end-of-text token."""
     from transformers import AutoTokenizer
 
-    check_base(base)
+    name = repo_id or folder.name
     try:
         tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            base.folder, local_files_only=True, trust_remote_code=False
+            str(folder), local_files_only=True, trust_remote_code=False
         )
     except (OSError, ValueError, KeyError) as error:
-        raise TrainerError("no_tokenizer", repo_id=base.repo_id, what=str(error).splitlines()[0]) from error
+        what = (str(error).strip() or "it cannot be read").splitlines()[0]
+        raise TrainerError("no_tokenizer", repo_id=name, what=what) from error
     if not tokenizer.chat_template:
-        raise TrainerError("no_template", repo_id=base.repo_id)
-    if not stop_tokens(base, tokenizer):
-        raise TrainerError("no_tokenizer", repo_id=base.repo_id, what="it names no end-of-text token")
+        raise TrainerError("no_template", repo_id=name)
+    if not stop_tokens_in(folder, tokenizer):
+        raise TrainerError("no_tokenizer", repo_id=name, what="it names no end-of-text token")
     return tokenizer
 
 
 def stop_tokens(base: Base, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    return stop_tokens_in(Path(base.folder), tokenizer)
+
+
+def stop_tokens_in(folder: Path, tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
     """Every token that ends an answer: the tokenizer's own and those of generation_config.json."""
-    path = Path(base.folder) / "generation_config.json"
-    named = _read_json(base, path).get("eos_token_id") if path.is_file() else None
+    path = folder / "generation_config.json"
+    named = _read_json(Base(folder.name, "", str(folder)), path).get("eos_token_id") if path.is_file() else None
     stops = {named} if isinstance(named, int) else set(named or ())
     return frozenset(stops | {tokenizer.eos_token_id}) - {None}
 
@@ -97,6 +117,12 @@ def attends_fully(model: PreTrainedModel | PeftModel) -> bool:
     if kinds:
         return set(kinds) == {"full_attention"}
     return getattr(config, "sliding_window", None) is None
+
+
+def save_memory(model: PeftModel) -> None:
+    """Keep few activations and compute the others again: a third slower, for when memory is short."""
+    model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    model.enable_input_require_grads()
 
 
 def free_memory() -> None:

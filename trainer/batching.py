@@ -13,6 +13,8 @@ from trainer.contract import Plan, TrainOptions
 if TYPE_CHECKING:
     import torch
 
+PACKED_PAIRS, PADDED_PAIRS = 600, 1200
+"""So many pairs of positions cost as much as one token; a mask of our own takes attention's slower way."""
 PACK_TOKENS = 4096
 """Attention grows with the square of a pack, so longer rows go through in several packs."""
 
@@ -46,12 +48,12 @@ class Tensors:
     labels: torch.Tensor
 
 
-def window(encoded: Sequence[Encoded], options: TrainOptions, step: int) -> list[Encoded]:
-    """The rows of one optimizer step (from 0); the same for the same seed, whatever happened before."""
-    epoch, place = divmod(step, Plan.of(len(encoded), options).steps_per_epoch)
+def window(encoded: Sequence[Encoded], options: TrainOptions, step: int, world: int = 1) -> list[Encoded]:
+    """The rows of one optimizer step (from 0), of all GPUs; the same for the same seed, whatever happened before."""
+    epoch, place = divmod(step, Plan.of(len(encoded), options, world).steps_per_epoch)
     order = list(range(len(encoded)))
     random.Random(f"{options.seed}:{epoch}").shuffle(order)
-    size = options.micro_batch_size * options.accumulation
+    size = options.micro_batch_size * options.accumulation * world
     return [encoded[i] for i in order[place * size : (place + 1) * size]]
 
 
@@ -60,11 +62,21 @@ def packs_of(rows: Sequence[Encoded], options: TrainOptions, *, share_prefix: bo
     by_length = sorted(rows, key=lambda row: len(row.ids))
     packs: list[Pack] = []
     for micro in _chunks(by_length, options.micro_batch_size):
-        if options.packing:
-            packs += [pack_rows(group, share_prefix=share_prefix) for group in _within_limit(micro)]
-        else:
-            packs.append(pad_rows(micro))
+        groups = list(_within_limit(micro)) if options.packing else [micro]
+        padded = [pad_rows(group) for group in groups]
+        packed = [pack_rows(group, share_prefix=share_prefix) for group in groups] if options.packing else padded
+        cheaper: list[Pack] = min(packed, padded, key=_cost)
+        packs += cheaper
     return packs
+
+
+def _cost(packs: Sequence[Pack]) -> float:
+    """In tokens. Long rows that share little are cheaper padded: a pack pays for every pair of its positions."""
+    cost = 0.0
+    for pack in packs:
+        lines, width = len(pack.ids), len(pack.ids[0])
+        cost += lines * width * (1 + width / (PACKED_PAIRS if pack.segments else PADDED_PAIRS))
+    return cost
 
 
 def pack_rows(rows: Sequence[Encoded], *, share_prefix: bool) -> Pack:

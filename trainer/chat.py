@@ -27,6 +27,8 @@ class Encoded:
     """The trained ranges, in characters of `text`."""
     row: int = 0
     """The row in the imported file."""
+    is_whole: bool = False
+    """The conversation as the template writes it, with all its replies."""
 
     @property
     def trained_tokens(self) -> int:
@@ -37,8 +39,8 @@ class Encoded:
 class _Turn:
     """One assistant message inside its rendered conversation."""
 
-    number: int
-    """Its place among the messages, from 1."""
+    place: int
+    """Among the messages, from 0."""
     prompt: str
     whole: str
     """Up to the end of this turn."""
@@ -54,11 +56,11 @@ def encode_example(
     messages, tools = plain_messages(example["messages"]), example.get("tools")
     places = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
     if not places:
-        raise refused(1, "there is no assistant reply, so there is nothing to learn from it")
+        raise refused(len(messages) - 1, "there is no assistant reply, so there is nothing to learn from it")
     turns = [_render_turn(template, messages, tools, i) for i in places]
     if tools:
         _require_tools(tools, turns[-1].whole)
-    together = _as_one(template, rendered(template, messages, tools, places[-1] + 1), turns)
+    together = _as_one(template, turns)
     return [together] if together else [_alone(template, turn) for turn in turns]
 
 
@@ -95,7 +97,7 @@ def switches_of(tokenizer: PreTrainedTokenizerBase) -> Mapping[str, bool]:
 def _render_turn(template: Template, messages: Sequence[Message], tools: Sequence[Message] | None, place: int) -> _Turn:
     prompt = rendered(template, messages, tools, place, prompt=True)
     whole = rendered(template, messages, tools, place + 1)
-    turn = _Turn(place + 1, prompt, whole, _cut(prompt, whole, _reply_of(messages[place])))
+    turn = _Turn(place, prompt, whole, _cut(prompt, whole, _reply_of(messages[place])))
     _require_content(messages[place], turn)
     return turn
 
@@ -110,12 +112,12 @@ def _cut(prompt: str, whole: str, reply: str) -> int:
 
 def _require_content(message: Message, turn: _Turn) -> None:
     """Some templates drop what they don't know: a reply that isn't there would be learned as silence."""
-    completion, number = turn.whole[turn.cut :], turn.number
+    completion, place = turn.whole[turn.cut :], turn.place
     if _squeezed(_reply_of(message)) not in _squeezed(completion):
-        raise refused(number, "this assistant reply could not be found in the model's chat template")
+        raise refused(place, "this assistant reply could not be found in the model's chat template")
     for call in message.get("tool_calls") or ():
         if str(call["function"].get("name", "")) not in completion:
-            raise refused(number, f"the model's chat template leaves out the tool call {call['function'].get('name')}")
+            raise refused(place, f"the model's chat template leaves out the tool call {call['function'].get('name')}")
 
 
 def _require_tools(tools: Sequence[Message], whole: str) -> None:
@@ -123,17 +125,18 @@ def _require_tools(tools: Sequence[Message], whole: str) -> None:
         name = tool.get("function", tool).get("name", "")
         if name not in whole:
             raise refused(
-                1, f"the model's chat template leaves out the tool {name}; choose a base model that knows tools"
+                0, f"the model's chat template leaves out the tool {name}; choose a base model that knows tools"
             )
 
 
-def _as_one(template: Template, full: str, turns: Sequence[_Turn]) -> Encoded | None:
+def _as_one(template: Template, turns: Sequence[_Turn]) -> Encoded | None:
     """All turns in one sequence, or None where that would not be what the model reads when it answers."""
+    full = turns[-1].whole
+    if not all(turn.whole.startswith(turn.prompt) and full.startswith(turn.whole) for turn in turns):
+        return None
     ids = template.tokens(full)
     trained, spans = [], []
     for turn in turns:
-        if not (turn.whole.startswith(turn.prompt) and full.startswith(turn.whole)):
-            return None
         before = template.tokens(turn.prompt)
         upto = ids if turn.whole == full else template.tokens(turn.whole)
         end = _end_of_turn(template, upto, len(before))
@@ -141,7 +144,7 @@ def _as_one(template: Template, full: str, turns: Sequence[_Turn]) -> Encoded | 
             return None
         trained.append((len(before), end))
         spans.append((len(turn.prompt), len(turn.whole.rstrip())))
-    return Encoded(ids, trained, full, spans)
+    return Encoded(ids, trained, full, spans, is_whole=True)
 
 
 def _alone(template: Template, turn: _Turn) -> Encoded:

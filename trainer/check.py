@@ -54,8 +54,8 @@ def _train_one_step() -> torch.device:
     from trainer.batching import pack_rows
     from trainer.chat import Encoded
     from trainer.contract import TrainOptions
-    from trainer.loop import make_optimizer, summed_loss
     from trainer.lora import add_lora
+    from trainer.step import make_optimizer, summed_loss
 
     device = best_device()
     config = LlamaConfig(

@@ -45,6 +45,15 @@ class Progress:
     best: float | None = None
     above: int = 0
     """Steps in a row whose smoothed loss was far above the best."""
+    best_validation: float | None = None
+    best_step: int | None = None
+    worse: int = 0
+    """Evaluations since the best one."""
+    stopped_early: bool = False
+    narrowed: bool = False
+    """Memory was too small once; fewer rows go through at a time since."""
+    micro_batch_size: int | None = None
+    """Rows of one forward pass where it is not the options'."""
 
 
 Fits = Mapping[str, int | float | str]
@@ -55,7 +64,7 @@ def save(
     folder: Path, model: PeftModel, optimizer: torch.optim.Optimizer, progress: Progress, *, rng: Tensors, fits: Fits
 ) -> Path:
     """Atomically; the one before stays whole until this one is verified."""
-    target = folder / f"step-{progress.step:06d}"
+    target = folder / name_of(progress.step)
     if _is_whole(target):
         return target
     aside = folder / f".{target.name}.tmp"
@@ -101,6 +110,23 @@ def restore(checkpoint: Path, model: PeftModel, optimizer: torch.optim.Optimizer
             state.setdefault(int(place), {})[key] = value
     optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
     return Progress(**json.loads((checkpoint / STATE).read_text()))
+
+
+def name_of(step: int) -> str:
+    return f"step-{step:06d}"
+
+
+def load_adapter(checkpoint: Path, model: PeftModel) -> bool:
+    """Only its matrices, which older checkpoints keep too; False where the checkpoint is not there or not whole."""
+    from peft import set_peft_model_state_dict
+    from safetensors.torch import load_file
+
+    try:
+        verify_folder(checkpoint)
+    except BadManifest:
+        return False
+    set_peft_model_state_dict(model, load_file(checkpoint / ADAPTER))
+    return True
 
 
 def adapter_tensors(model: PeftModel) -> Tensors:

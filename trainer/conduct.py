@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from trainer.attempt import MOST_BOOTS, Attempt, Ending, take
-from trainer.contract import AttemptKeys, EvaluateJob, MaskJob, Outcome, TrainJob, load
-from trainer.errors import TrainerError, failure_of
+from trainer.contract import MANIFEST, AttemptKeys, EvaluateJob, MaskJob, Outcome, TrainJob, load
+from trainer.errors import TrainerError, exit_code_of, failure_of
 from trainer.watchdog import Halt, Watchdog
 
 Job = TypeVar("Job", TrainJob, EvaluateJob)
@@ -33,7 +33,7 @@ def conduct(cls: type[Job], use: str, volume: Path, key: str, find_work: Callabl
     ending = _worked(job, attempt, watch, find_work)
     attempt.finish(ending)
     watch.end()
-    return 1 if ending.outcome is Outcome.FAILED else 0
+    return exit_code_of(ending.failure.code) if ending.failure else 0
 
 
 def read_job(cls: type[Readable], path: Path) -> Readable | None:
@@ -69,7 +69,7 @@ def _worked(job: Job, attempt: Attempt, watch: Watchdog, find_work: Callable[[],
     try:
         attempt.journal.open()
         attempt.journal.event("started" if attempt.boot == 1 else "restarted")
-        if attempt.boot > MOST_BOOTS:
+        if attempt.boot > MOST_BOOTS and not (attempt.volume / attempt.keys.adapter / MANIFEST).exists():
             raise TrainerError("restarted_too_often", boots=attempt.boot)
         load_libraries(job.threads)
         return find_work()(job, attempt, watch)

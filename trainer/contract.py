@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from pathlib import Path
 
 from trainer.contract_files import dump as dump
 from trainer.contract_files import load as load
 from trainer.contract_files import load_lines as load_lines
 from trainer.contract_files import sync_folder as sync_folder
 from trainer.contract_files import write_file as write_file
+from trainer.contract_manifest import MANIFEST as MANIFEST
+from trainer.contract_manifest import BadManifest as BadManifest
+from trainer.contract_manifest import FileEntry as FileEntry
+from trainer.contract_manifest import Manifest as Manifest
+from trainer.contract_manifest import hash_file as hash_file
+from trainer.contract_manifest import seal_folder as seal_folder
+from trainer.contract_manifest import verify_folder as verify_folder
 
 CONTRACT_VERSION = 1
 """Stands in every job file and heartbeat; the console reads this one and the one before."""
@@ -25,9 +30,9 @@ STATUS = "status.json"
 EVENTS = "events.jsonl"
 METRICS = "metrics.jsonl"
 RESULT = "result.json"
-MANIFEST = "manifest.json"
 LOG = "log.txt"
 ANSWERS = "answers.jsonl"
+SAMPLES = "samples.jsonl"
 MASK = "mask.parquet"
 MASK_SUMMARY = "mask.json"
 PROGRESS = "progress.json"
@@ -120,7 +125,19 @@ class TrainOptions:
     max_grad_norm: float = 1.0
     seed: int = 42
     packing: bool = True
+    checkpoint_unit: str = "epochs"
+    """epochs or steps: which of the next two counts."""
     checkpoint_every_epochs: int = 1
+    checkpoint_every_steps: int = 100
+    evaluate_at_checkpoints: bool = True
+    """Validation rows and pinned prompts are answered as well; the validation loss is measured in any case."""
+    early_stop: bool = False
+    early_stop_patience: int = 2
+    """Evaluations in a row that bring nothing better."""
+    adapter_from: str = "last"
+    """last or best: the adapter of the lowest validation loss."""
+    merge_system: bool = False
+    """Put the system text before the first user text, for a template without a system role."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,14 +148,16 @@ class Plan:
     steps_per_epoch: int
     total_steps: int
     warmup_steps: int
+    last_micro_batch_rows: int = 0
 
     @classmethod
-    def of(cls, rows: int, options: TrainOptions) -> Plan:
-        """`rows` are training rows; a last partial window of an epoch is a step of its own."""
+    def of(cls, rows: int, options: TrainOptions, world: int = 1) -> Plan:
+        """`rows` are training rows, `world` is how many GPUs share a step; a last partial window is a step of its own."""
         micro = -(-rows // options.micro_batch_size)
-        steps = -(-rows // (options.micro_batch_size * options.accumulation))
+        steps = -(-rows // (options.micro_batch_size * options.accumulation * world))
         total = steps * options.epochs
-        return cls(micro, steps, total, round(total * options.warmup_ratio))
+        last = rows - (micro - 1) * options.micro_batch_size if rows else 0
+        return cls(micro, steps, total, round(total * options.warmup_ratio), last)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,6 +175,8 @@ class TrainJob:
     options: TrainOptions
     resume_from: tuple[str, ...] = ()
     """Output keys of earlier attempts, newest first; their verified checkpoints may be read."""
+    sample_prompts: tuple[str, ...] = ()
+    """At most 8, answered at each evaluation."""
     threads: int | None = None
     """CPU threads; None takes every usable core."""
     contract_version: int = CONTRACT_VERSION
@@ -178,6 +199,8 @@ class EvaluateJob:
     max_new_tokens: int = 64
     batch_size: int = 16
     context_length: int = 2048
+    merge_system: bool = False
+    """As in the training of the adapter."""
     threads: int | None = None
     contract_version: int = CONTRACT_VERSION
 
@@ -192,6 +215,7 @@ class MaskJob:
     output: str
     """Absolute folder that receives `mask.parquet`, `mask.json` and `progress.json`."""
     context_length: int | None = None
+    merge_system: bool = False
     contract_version: int = CONTRACT_VERSION
 
 
@@ -299,7 +323,7 @@ class Result:
     """Key of an evaluation's `answers.jsonl`."""
     answers_sha256: str | None = None
     scores: Mapping[str, float] = field(default_factory=dict)
-    """Totals: exact_match, token_f1, and likelihood where there are labels."""
+    """Totals: exact_match, token_f1, rouge_l, did_not_stop (a count), and likelihood where there are labels."""
     contract_version: int = CONTRACT_VERSION
 
 
@@ -317,54 +341,16 @@ class Answer:
     likely: str | None = None
     """The label that the model finds most likely; None without labels."""
     likely_correct: bool | None = None
+    rouge_l: float | None = None
+    """None in answers of an older trainer."""
 
 
 @dataclass(frozen=True, slots=True)
-class FileEntry:
-    sha256: str
-    bytes: int
+class Sample:
+    """One line of `samples.jsonl`: a pinned prompt, answered at a checkpoint."""
 
-
-@dataclass(frozen=True, slots=True)
-class Manifest:
-    """`manifest.json`: written last; a folder without one that verifies does not exist."""
-
-    files: Mapping[str, FileEntry]
-    facts: Mapping[str, str | int | float | bool | None] = field(default_factory=dict)
-
-
-class BadManifest(Exception):
-    """The folder is not what its manifest says; the message names the file."""
-
-
-def hash_file(path: Path) -> FileEntry:
-    digest, size = hashlib.sha256(), 0
-    with path.open("rb") as file:
-        while piece := file.read(1 << 20):
-            digest.update(piece)
-            size += len(piece)
-    return FileEntry(digest.hexdigest(), size)
-
-
-def seal_folder(folder: Path, facts: Mapping[str, str | int | float | bool | None] | None = None) -> Manifest:
-    """Hash every file of the folder and write its manifest last, durably."""
-    names = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file() and p.name != MANIFEST)
-    manifest = Manifest({name: hash_file(folder / name) for name in names}, dict(facts or {}))
-    write_file(folder / MANIFEST, dump(manifest))
-    return manifest
-
-
-def verify_folder(folder: Path) -> Manifest:
-    """The folder's manifest, or `BadManifest` where a file is missing or differs."""
-    try:
-        manifest = load(Manifest, (folder / MANIFEST).read_text())
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise BadManifest(f"{folder.name} has no readable {MANIFEST}") from error
-    for name, entry in manifest.files.items():
-        if Path(name).is_absolute() or ".." in Path(name).parts:
-            raise BadManifest(f"{folder.name}: {MANIFEST} names a file outside the folder")
-        if not (folder / name).is_file():
-            raise BadManifest(f"{folder.name}: {name} is missing")
-        if hash_file(folder / name) != entry:
-            raise BadManifest(f"{folder.name}: {name} differs from its manifest")
-    return manifest
+    at: str
+    step: int
+    prompt: str
+    answer: str
+    stopped: bool

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.chat import Encoded, encode_example
 from trainer.contract import RowError
 from trainer.errors import TrainerError
+from trainer.template import merge_system
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -25,12 +26,14 @@ class Example:
     row: int
     """Its number in the imported file, from 1."""
     text: str
+    merges_system: bool = False
+    """Its system text stands before the first user text, for a template without a system role."""
 
     def parse(self) -> Mapping[str, Any]:
         example = json.loads(self.text)
         if not isinstance(example, dict) or not isinstance(example.get("messages"), list):
             raise ValueError("it has no list of messages")
-        return example
+        return {**example, "messages": merge_system(example["messages"])} if self.merges_system else example
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,24 +44,26 @@ class Limits:
     context_length: int | None
 
 
-def read_examples(path: Path) -> list[Example]:
+def read_examples(path: Path, *, merges_system: bool = False) -> list[Example]:
     import pyarrow.parquet as pq
 
     table = pq.read_table(path, columns=["row", "example"])
     return [
-        Example(row, text) for row, text in zip(*(table.column(c).to_pylist() for c in ("row", "example")), strict=True)
+        Example(row, text, merges_system)
+        for row, text in zip(*(table.column(c).to_pylist() for c in ("row", "example")), strict=True)
     ]
 
 
 def encode_row(
-    tokenizer: PreTrainedTokenizerBase, split: str, example: Example, limits: Limits
+    tokenizer: PreTrainedTokenizerBase, split: str | None, example: Example, limits: Limits
 ) -> tuple[list[Encoded], RowError | None]:
     """The row's sequences, and why it cannot be trained; a row that is too long still has its tokens."""
-    place = f"Row {example.row} of the {split} split"
+    place = f"Row {example.row} of the {split} split" if split else f"Row {example.row}"
+    split = split or ""
     try:
         encoded = encode_example(tokenizer, example.parse(), limits.eos_ids)
     except TrainerError as error:
-        return [], RowError(split, example.row, f"{place}, message {error.facts['turn']}: {error.facts['reason']}.")
+        return [], RowError(split, example.row, f"{place}, messages[{error.facts['turn']}]: {error.facts['reason']}.")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return [], RowError(split, example.row, f"{place} is not a conversation: {error}.")
     encoded = [replace(one, row=example.row) for one in encoded]

@@ -2,10 +2,11 @@
 
 events.jsonl   {"at", "machine", "attempt", "boot", "kind", …facts}
                kinds: started, restarted, rows_prepared, model_loaded, resumed, checkpoint, halted, packaged,
-               evaluated, failed
+               evaluated, failed, narrowed (memory was too small, fewer rows go through at a time), overfitting,
+               stopped_early, not_finite (the step's loss and gradient norm as text)
 metrics.jsonl  {"at", "attempt", "boot", "step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second",
                "seconds"} for each optimizer step, and {"at", "attempt", "boot", "step", "epoch", "validation_loss"} for
-               each validation. After a restart on the same machine the file goes on: of two lines with the same step
+               each validation, with "exact_match" and "token_f1" where rows were answered at it. After a restart on the same machine the file goes on: of two lines with the same step
                and the same curve the later one counts.
 A line is whole once it ends in a newline; a torn one is cut off when the file is opened again.
 """
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainer.contract import EVENTS, METRICS
+from trainer.contract import EVENTS, METRICS, SAMPLES
 
 Fact = str | int | float | bool | None | list[str] | dict[str, bool]
 """Of JSON."""
@@ -39,7 +40,7 @@ class Journal:
 
     def open(self) -> None:
         """Cut off what a crash left half written."""
-        for name in (EVENTS, METRICS):
+        for name in (EVENTS, METRICS, SAMPLES):
             _cut_torn_line(self.outputs / name)
 
     def event(self, kind: str, **facts: Fact) -> None:
@@ -52,9 +53,12 @@ class Journal:
 
 
 def _append(path: Path, line: dict[str, Fact]) -> None:
-    text = json.dumps(line, ensure_ascii=False, allow_nan=False) + "\n"
+    append_line(path, json.dumps(line, ensure_ascii=False, allow_nan=False))
+
+
+def append_line(path: Path, text: str) -> None:
     with path.open("ab") as file:
-        file.write(text.encode())
+        file.write(f"{text}\n".encode())
         file.flush()
         os.fsync(file.fileno())
 

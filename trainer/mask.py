@@ -44,7 +44,7 @@ def make_mask(job: MaskJob) -> MaskSummary:
     """Write mask.parquet, then mask.json; rows that cannot be trained are listed and never end the work."""
     tokenizer = load_tokenizer(job.base)
     limits = Limits(stop_tokens(job.base, tokenizer), job.context_length)
-    splits = {split: read_examples(Path(path)) for split, path in job.files.items()}
+    splits = {split: read_examples(Path(path), merges_system=job.merge_system) for split, path in job.files.items()}
     totals = _Totals()
     _write_rows(Path(job.output), tokenizer, splits, limits, totals)
     summary = MaskSummary(

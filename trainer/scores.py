@@ -1,4 +1,4 @@
-"""Compares an answer with the expected one: exact match and token F1."""
+"""Compares an answer with the expected one: exact match, token F1 and ROUGE-L."""
 
 from __future__ import annotations
 
@@ -23,6 +23,25 @@ def token_f1(expected: str, answer: str) -> float:
         return float(wanted == given)
     common = sum((Counter(wanted) & Counter(given)).values())
     return 2 * common / (len(wanted) + len(given))
+
+
+def rouge_l(expected: str, answer: str) -> float:
+    """F1 of the longest common subsequence of words: as token F1, but the order counts."""
+    wanted, given = _words(expected), _words(answer)
+    if not wanted or not given:
+        return float(wanted == given)
+    return 2 * _longest_common(wanted, given) / (len(wanted) + len(given))
+
+
+def _longest_common(one: list[str], other: list[str]) -> int:
+    lengths = [0] * (len(other) + 1)
+    for word in one:
+        before = 0
+        for place, theirs in enumerate(other, start=1):
+            above = lengths[place]
+            lengths[place] = before + 1 if word == theirs else max(above, lengths[place - 1])
+            before = above
+    return lengths[-1]
 
 
 def _words(text: str) -> list[str]:

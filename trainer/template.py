@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -17,20 +17,42 @@ if TYPE_CHECKING:
 Message = Mapping[str, Any]
 SWITCHES: tuple[Mapping[str, bool], ...] = ({}, {"enable_thinking": False}, {"thinking": False})
 """Tried in this order until a prompt is the beginning of its conversation; the same one is used in evaluation."""
+SYSTEM_ROLES = ("system", "developer")
+ADVICE_SYSTEM = "; the system text can be put before the first user text instead (merge_system)"
+QUESTION: Message = {"role": "user", "content": "question"}
+REPLY: Message = {"role": "assistant", "content": "probeword"}
+CALL: Message = {
+    "role": "assistant",
+    "content": "",
+    "tool_calls": [{"id": "call00001", "type": "function", "function": {"name": "probeword", "arguments": {}}}],
+}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Template:
     """A tokenizer's chat template with the switches that make its prompts beginnings of its conversations."""
 
     tokenizer: PreTrainedTokenizerBase
     eos_ids: frozenset[int]
     switches: Mapping[str, bool] = field(default_factory=dict)
+    in_parts: bool = False
+    """A vision model's template reads a list of parts where others read a text."""
+    quotes_arguments: bool = False
+    """The template writes a tool call's arguments as they are, so they are handed over as JSON text."""
 
-    def render(self, messages: Sequence[Message], tools: Sequence[Message] | None, *, prompt: bool) -> str:
-        options: dict[str, Any] = {"tools": list(tools) if tools else None, "tokenize": False, **self.switches}
-        conversation: list[Any] = list(messages)
+    def render(
+        self, messages: Sequence[Message], tools: Sequence[Message] | None, *, prompt: bool, **more: object
+    ) -> str:
+        options: dict[str, Any] = {"tools": list(tools) if tools else None, "tokenize": False, **self.switches, **more}
+        conversation: list[Any] = [self._shaped(message) for message in messages]
         return str(self.tokenizer.apply_chat_template(conversation, add_generation_prompt=prompt, **options))
+
+    def _shaped(self, message: Message) -> Message:
+        if self.in_parts and isinstance(message.get("content"), str):
+            message = {**message, "content": [{"type": "text", "text": message["content"]}]}
+        if self.quotes_arguments and message.get("tool_calls"):
+            message = {**message, "tool_calls": [_with_text_arguments(call) for call in message["tool_calls"]]}
+        return message
 
     def tokens(self, text: str) -> list[int]:
         """Without special tokens: the template has written them, a second beginning-of-text would be wrong."""
@@ -48,15 +70,51 @@ class Template:
 
 @lru_cache(maxsize=8)
 def template_of(tokenizer: PreTrainedTokenizerBase, eos_ids: frozenset[int]) -> Template:
-    """Chosen with a probe, not by row: evaluation sees no reply and must make the same choice."""
-    user, reply = {"role": "user", "content": "question"}, {"role": "assistant", "content": "answer"}
+    """Chosen with probes, not by row: evaluation sees no reply and must make the same choice."""
+    template = Template(tokenizer, eos_ids)
+    template = replace(
+        template, in_parts=_shows(template, REPLY) is not True and _shows(_parts(template), REPLY) is True
+    )
+    quoting = replace(template, quotes_arguments=True)
+    if _shows(template, CALL) is None and _shows(quoting, CALL) is True:
+        template = quoting
     for switches in SWITCHES:
-        template = Template(tokenizer, eos_ids, switches)
+        switched = replace(template, switches=switches)
         with suppress(Exception):  # a template's own refusal of the probe; real rows will tell
-            prompt = template.render([user], None, prompt=True)
-            if template.render([user, reply], None, prompt=False).startswith(prompt):
-                return template
-    return Template(tokenizer, eos_ids)
+            prompt = switched.render([QUESTION], None, prompt=True)
+            if switched.render([QUESTION, REPLY], None, prompt=False).startswith(prompt):
+                return switched
+    return template
+
+
+def _parts(template: Template) -> Template:
+    return replace(template, in_parts=True)
+
+
+def _shows(template: Template, reply: Message) -> bool | None:
+    """Whether the probe's word is in the rendered text; None where the template refuses it."""
+    try:
+        return "probeword" in template.render([QUESTION, reply], None, prompt=False)
+    except Exception:  # jinja raises whatever a template calls
+        return None
+
+
+def _with_text_arguments(call: Message) -> Message:
+    function = dict(call.get("function", {}))
+    if not isinstance(function.get("arguments"), str):
+        function["arguments"] = json.dumps(function.get("arguments", {}), ensure_ascii=False)
+    return {**call, "function": function}
+
+
+def merge_system(messages: Sequence[Message]) -> list[Message]:
+    """The system text before the first user text, for templates without a system role."""
+    texts = [str(message.get("content", "")) for message in messages if message.get("role") in SYSTEM_ROLES]
+    rest = [message for message in messages if message.get("role") not in SYSTEM_ROLES]
+    first = next((i for i, message in enumerate(rest) if message.get("role") == "user"), None)
+    if not texts or first is None:
+        return list(messages)
+    rest[first] = {**rest[first], "content": "\n\n".join([*texts, str(rest[first].get("content", ""))])}
+    return rest
 
 
 def rendered(
@@ -65,8 +123,20 @@ def rendered(
     try:
         return template.render(messages[:upto], tools, prompt=prompt)
     except Exception as error:  # jinja raises whatever a template calls; its text is what helps
-        advice = "; merge the system text into the first user message" if "system" in str(error).lower() else ""
-        raise refused(min(upto, len(messages)), f"the model's chat template refuses it ({error}){advice}") from error
+        place = _guilty(template, messages[:upto], tools, str(error))
+        advice = ADVICE_SYSTEM if messages[place].get("role") in SYSTEM_ROLES else ""
+        raise refused(place, f"the model's chat template refuses it ({error}){advice}") from error
+
+
+def _guilty(template: Template, messages: Sequence[Message], tools: Sequence[Message] | None, words: str) -> int:
+    """The first message with which the template says the same words."""
+    for count in range(1, len(messages)):
+        try:
+            template.render(messages[:count], tools, prompt=False)
+        except Exception as error:
+            if str(error) == words:
+                return count - 1
+    return len(messages) - 1
 
 
 def plain_messages(messages: Sequence[Message]) -> list[dict[str, Any]]:
@@ -90,5 +160,6 @@ def _plain_call(call: Message) -> dict[str, Any]:
     return {**call, "function": function}
 
 
-def refused(number: int, reason: str) -> TrainerError:
-    return TrainerError("row_error", text=f"Message {number}: {reason}.", turn=number, reason=reason)
+def refused(place: int, reason: str) -> TrainerError:
+    """`place` counts from 0, as the message's path in the row's JSON does."""
+    return TrainerError("row_error", text=f"messages[{place}]: {reason}.", turn=place, reason=reason)

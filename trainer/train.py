@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer import checkpoint, package
 from trainer.attempt import Attempt, Ending
-from trainer.base import free_memory, load_model, load_tokenizer, stop_tokens
+from trainer.base import check_revision, free_memory, load_model, load_tokenizer, stop_tokens
 from trainer.chat import Encoded, switches_of
 from trainer.contract import CHECKPOINTS, BadManifest, Outcome, Phase, Plan, Split, TrainJob, verify_folder
-from trainer.data import Limits, encode_split, read_examples
+from trainer.data import Example, Limits, encode_split, read_examples
 from trainer.errors import TrainerError
 from trainer.loop import Loop, fits_of, make_optimizer
 from trainer.lora import add_lora
+from trainer.samples import Samples, samples_of
 from trainer.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -22,23 +24,28 @@ if TYPE_CHECKING:
 def train(job: TrainJob, attempt: Attempt, watch: Watchdog) -> Ending:
     if finished := _finished_before(attempt):
         return finished
+    check_revision(job.base)
     tokenizer = load_tokenizer(job.base)
     rows, validation = _encode(job, attempt, watch, tokenizer)
     plan = Plan.of(len(rows), job.options)
     if plan.total_steps == 0:
         raise TrainerError("nothing_to_train", what=f"{len(rows)} rows and {job.options.epochs} epochs make no step")
     loop = _ready_loop(job, attempt, watch, rows, validation, plan)
+    if job.options.evaluate_at_checkpoints:
+        loop.samples = _samples(job, attempt, watch, tokenizer)
     watch.enter(Phase.TRAINING)
     loop.run()
     watch.check()
     watch.enter(Phase.PACKAGING)
+    _take_best(job, attempt, loop)
     unchecked = _write_adapter(job, attempt, tokenizer, loop)
+    step = loop.progress.step
     # The fresh process that checks the adapter needs room for its own copy of the base.
     del loop
     free_memory()
     package.publish(unchecked, job)
     attempt.journal.event("packaged", adapter=attempt.keys.adapter)
-    return Ending(Outcome.DONE, step=plan.total_steps, total_steps=plan.total_steps, adapter=attempt.keys.adapter)
+    return Ending(Outcome.DONE, step=step, total_steps=plan.total_steps, adapter=attempt.keys.adapter)
 
 
 def _finished_before(attempt: Attempt) -> Ending | None:
@@ -62,13 +69,39 @@ def _encode(
 
     splits = {Split.TRAIN: job.train, Split.VALIDATION: job.validation}
     rows, validation = (
-        encode_split(tokenizer, split, read_examples(attempt.volume / key), limits, tick) if key else []
+        encode_split(tokenizer, split, _examples(job, attempt, key), limits, tick) if key else []
         for split, key in splits.items()
     )
     attempt.journal.event(
         "rows_prepared", train=len(rows), validation=len(validation), switches=dict(switches_of(tokenizer))
     )
     return rows, validation
+
+
+def _examples(job: TrainJob, attempt: Attempt, key: str) -> list[Example]:
+    return read_examples(attempt.volume / key, merges_system=job.options.merge_system)
+
+
+def _samples(job: TrainJob, attempt: Attempt, watch: Watchdog, tokenizer: PreTrainedTokenizerBase) -> Samples:
+    validation = _examples(job, attempt, job.validation) if job.validation else []
+    return samples_of(job, tokenizer, stop_tokens(job.base, tokenizer), validation, attempt.outputs, watch)
+
+
+def _take_best(job: TrainJob, attempt: Attempt, loop: Loop) -> None:
+    """Put the best evaluation's adapter into the model; the last one's stays where the best is gone."""
+    best = loop.progress.best_step
+    if job.options.adapter_from != "best" or best in (None, loop.progress.step):
+        return
+    for folder in _checkpoint_folders(job, attempt):
+        if checkpoint.load_adapter(folder / checkpoint.name_of(best), loop.model):
+            attempt.journal.event("adapter_from_best", step=best)
+            return
+    attempt.journal.event("best_checkpoint_missing", step=best)
+    loop.progress.best_step = loop.progress.step
+
+
+def _checkpoint_folders(job: TrainJob, attempt: Attempt) -> list[Path]:
+    return [attempt.outputs / CHECKPOINTS, *(attempt.volume / key / CHECKPOINTS for key in job.resume_from)]
 
 
 def _ready_loop(
@@ -82,8 +115,7 @@ def _ready_loop(
     attempt.journal.event(
         "model_loaded", trained_parameters=sum(p.numel() for p in model.parameters() if p.requires_grad)
     )
-    folders = [attempt.outputs / CHECKPOINTS, *(attempt.volume / key / CHECKPOINTS for key in job.resume_from)]
-    found = checkpoint.newest(folders, fits_of(len(rows), options))
+    found = checkpoint.newest(_checkpoint_folders(job, attempt), fits_of(len(rows), options))
     progress = checkpoint.Progress()
     if found is not None:
         progress = checkpoint.restore(found, model, optimizer)
@@ -96,10 +128,15 @@ def _write_adapter(
     job: TrainJob, attempt: Attempt, tokenizer: PreTrainedTokenizerBase, loop: Loop
 ) -> package.Unchecked:
     progress = loop.progress
+    is_best = job.options.adapter_from == "best" and progress.best_step is not None
+    step = progress.best_step if is_best and progress.best_step else progress.step
     facts: dict[str, str | int | float | bool | None] = {
-        "step": progress.step,
-        "loss": progress.losses[-1],
-        "validation_loss": progress.validations.get(str(progress.step)),
+        "step": step,
+        "loss": progress.losses[step - 1],
+        "validation_loss": progress.validations.get(str(step)),
+        "adapter_from": job.options.adapter_from,
+        "method": job.options.method,
+        "merge_system": job.options.merge_system,
     }
     prompts = [row.ids[: max(1, row.trained[0][0])] for row in loop.rows[: package.PROMPTS]]
     probe = package.probe(loop.model, prompts, attempt.outputs / package.PROBE)

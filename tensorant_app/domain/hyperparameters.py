@@ -28,7 +28,14 @@ class RunSettings:
     max_grad_norm: float = 1.0
     seed: int = 42
     packing: bool = True
+    checkpoint_unit: str = "epochs"
     checkpoint_every_epochs: int = 1
+    checkpoint_every_steps: int = 100
+    evaluate_at_checkpoints: bool = True
+    early_stop: bool = False
+    early_stop_patience: int = 2
+    adapter_from: str = "last"
+    merge_system: bool = False
     maximum_runtime_hours: float = 6.0
     """All attempts together."""
 
@@ -74,6 +81,8 @@ RANGES: dict[str, Range] = {
     "max_grad_norm": Range("Max gradient norm", 0.1, 10, is_whole=False),
     "seed": Range("Seed", 0, 2**31 - 1),
     "checkpoint_every_epochs": Range("Checkpoint every", 1, 50),
+    "checkpoint_every_steps": Range("Checkpoint every (steps)", 10, 10_000),
+    "early_stop_patience": Range("Early stop patience", 1, 10),
     "maximum_runtime_hours": Range("Maximum runtime", 0.1, 72, is_whole=False),
 }
 
@@ -81,6 +90,11 @@ CHOICES: dict[str, tuple[str, tuple[str | bool, ...]]] = {
     "method": ("Training method", ("lora", "qlora")),
     "schedule": ("Schedule", ("cosine", "linear", "constant")),
     "packing": ("Packing", (True, False)),
+    "checkpoint_unit": ("Checkpoint unit", ("epochs", "steps")),
+    "evaluate_at_checkpoints": ("Evaluate at checkpoints", (True, False)),
+    "early_stop": ("Early stop", (True, False)),
+    "adapter_from": ("Adapter from", ("last", "best")),
+    "merge_system": ("System text in the first user message", (True, False)),
 }
 
 

