@@ -53,6 +53,10 @@ _LABELS = {
     "cosine": "Cosine",
     "linear": "Linear",
     "constant": "Constant",
+    "epochs": "By epochs",
+    "steps": "By steps",
+    "last": "Last checkpoint",
+    "best": "Best validation loss",
 }
 _S = Section
 
@@ -151,13 +155,15 @@ FIELDS: tuple[FormField, ...] = (
         "Every 5 to 10 is faster, for 50 epochs and more, but coarser. The final step is always saved.",
         unit="epochs",
     ),
-    FormField(
-        "checkpoint_every_steps",
-        "Checkpoint steps",
+    _setting(
+        "checkpoint_unit",
         _S.ADVANCED,
-        "",
-        "10 – 10,000",
-        off_because="Checkpoints are written by epochs for now.",
+        "Epochs suit most runs; steps suit runs of few, long epochs.",
+    ),
+    _setting(
+        "checkpoint_every_steps",
+        _S.ADVANCED,
+        "Counts only where checkpoints go by steps. The final step is always saved.",
         unit="steps",
     ),
     _setting(
@@ -191,29 +197,30 @@ FIELDS: tuple[FormField, ...] = (
         _S.ADVANCED,
         "Puts short rows side by side so that no work is spent on padding. Each row still sees only itself.",
     ),
-    FormField(
-        "evaluates_at_checkpoints",
-        "Evaluate at checkpoints",
+    _setting(
+        "evaluate_at_checkpoints",
         _S.ADVANCED,
-        OFF,
-        choices=((ON, ""), (OFF, "")),
-        off_because="Answers at checkpoints are not scored yet; validation loss is measured.",
+        "Answers up to 32 validation rows at each checkpoint and scores them. It takes a little time each.",
     ),
-    FormField(
+    _setting(
         "early_stop",
-        "Early stop",
         _S.ADVANCED,
-        OFF,
-        choices=((ON, ""), (OFF, "")),
-        off_because="A run trains all its epochs for now.",
+        "Ends the run when the validation loss has stopped falling.",
     ),
-    FormField(
-        "adapter_from",
-        "Adapter from",
+    _setting(
+        "early_stop_patience",
         _S.ADVANCED,
-        "last",
-        choices=(("last", "Last checkpoint"), ("best", "Best validation loss")),
-        off_because="The last checkpoint becomes the adapter for now.",
+        "So many measurements in a row without a better one end the run. Counts only with early stop.",
+    ),
+    _setting(
+        "adapter_from",
+        _S.ADVANCED,
+        "The last checkpoint has learned most; the one of the best validation loss has not yet learned by heart.",
+    ),
+    _setting(
+        "merge_system",
+        _S.ADVANCED,
+        "For templates that refuse a system message: its text goes before the first question, in training and after.",
     ),
     _setting(
         "maximum_runtime_hours",
@@ -289,7 +296,12 @@ PRESETS: tuple[Preset, ...] = (
         "1 epoch with a checkpoint at its end, at most 1 h: shows that everything works before you spend more.",
     ),
     Preset("balanced", "Balanced", {}, "Every field at its default."),
-    Preset("thorough", "Thorough", {"epochs": "5", "rank": "32"}, "5 epochs and rank 32."),
+    Preset(
+        "thorough",
+        "Thorough",
+        {"epochs": "5", "rank": "32", "adapter_from": "best", "early_stop": ON},
+        "5 epochs, rank 32, the adapter of the best validation loss, early stop.",
+    ),
 )
 
 
