@@ -103,7 +103,8 @@ def check_all_but_trainer(subject: Subject, inspect: Inspect = inspect_base) -> 
     findings += _check_compute(subject, base)
     findings += [_check_storage()]
     if base is not None:
-        findings += [_check_space(subject.settings, base), _check_plan_fit(subject.settings, base)]
+        rows = subject.report.rows[Split.TRAIN.value] if subject.report else 0
+        findings += [_check_space(subject.settings, base, rows), _check_plan_fit(subject.settings, base)]
     findings += _check_data(subject)
     return [*findings, _check_baseline(subject)]
 
@@ -153,8 +154,15 @@ def _check_storage() -> Finding:
     return passed(Check.STORAGE, f"The folder {folder} can be written.")
 
 
-def _check_space(settings: RunSettings, base: BaseFacts) -> Finding:
-    checkpoints = -(-settings.epochs // settings.checkpoint_every_epochs)
+def _checkpoints(settings: RunSettings, training_rows: int) -> int:
+    """How many the run will write, the last step's among them."""
+    if settings.checkpoint_unit == "epochs":
+        return -(-settings.epochs // settings.checkpoint_every_epochs)
+    return max(1, -(-Plan.of(training_rows, options_of(settings)).total_steps // settings.checkpoint_every_steps))
+
+
+def _check_space(settings: RunSettings, base: BaseFacts, training_rows: int) -> Finding:
+    checkpoints = _checkpoints(settings, training_rows)
     needed = space_needed(adapter_bytes(base.linear_sizes, settings.rank), checkpoints)
     free = shutil.disk_usage(get_settings().volume_dir).free
     sentence = f"{checkpoints} checkpoints and the adapter need about {gib(needed)} of disk; {gib(free)} are free."

@@ -87,7 +87,7 @@ def test_a_preset_and_a_reset_set_fields(tab: Any) -> None:
 
     do(tab, "reset_field", "epochs")
 
-    assert (tab.typed["epochs"], tab.preset, tab.changed) == ("3", "", "1 changed from default")
+    assert (tab.typed["epochs"], tab.preset, tab.changed) == ("3", "", "3 changed from default")
 
 
 def test_another_version_brings_its_baseline(tab: Any, run: Run) -> None:
