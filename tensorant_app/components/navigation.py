@@ -23,6 +23,7 @@ class Place:
     href: Text
     key: str = ""
     count: Text = ""
+    is_shown: Flag = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +47,6 @@ class ProjectLink:
 def project_groups(project_id: Text, organization: Text, *, runs: Text = "") -> tuple[Group, ...]:
     """The rail inside a project: only places that are built, and none of a project whose id is empty."""
     is_open: Flag = project_id != "" if isinstance(project_id, rx.Var) else bool(project_id)
-    settings = pick(is_open, routes.project_settings(project_id), routes.SETTINGS)
     return (
         Group(
             (
@@ -67,7 +67,7 @@ def project_groups(project_id: Text, organization: Text, *, runs: Text = "") -> 
         Group(
             (
                 Place("projects", "Projects", "folder", routes.PROJECTS, "p"),
-                Place("settings", "Settings", "settings", settings, "s"),
+                Place("settings", "Settings", "settings", routes.project_settings(project_id), "s", "", is_open),
             ),
             organization,
         ),
@@ -162,9 +162,10 @@ def _place(place: Place, here: str) -> rx.Component:
         attrs["aria-current"] = "page"
     attrs["data-command"] = place.label
     count = rx.el.span(place.count, class_name="n") if given(place.count) else rx.fragment()
-    return bare_link(
+    link = bare_link(
         icon(place.icon), place.label, count, href=place.href, class_name="nav", title=place.label, custom_attrs=attrs
     )
+    return if_(place.is_shown, link)
 
 
 def _same(one: Text, other: Text) -> Flag:

@@ -18,7 +18,7 @@ def note(line: str) -> None:
 
 @actor("test.note")
 def write_note(lease: Lease) -> None:
-    note(f"noted {os.getpid()}")
+    note(f"noted {lease.subject_id} {os.getpid()}")
     with lease.write() as session:
         lease.done(session)
 
