@@ -14,8 +14,11 @@ CHATML = (
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 
 
-def make_tiny_base(folder: Path, *, template: str | None = CHATML, seed: int = 7) -> Base:
-    """Write the model to `folder` (safetensors, sealed) and answer how a job names it."""
+def make_tiny_base(folder: Path, *, template: str | None = CHATML, seed: int = 7, can_stop: bool = False) -> Base:
+    """Write the model to `folder` (safetensors, sealed) and answer how a job names it.
+
+    The end of a message is also the padding, whose weights are zero: only with `can_stop` can a model learn to end.
+    """
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
 
@@ -37,7 +40,10 @@ def make_tiny_base(folder: Path, *, template: str | None = CHATML, seed: int = 7
         tie_word_embeddings=True,
         initializer_range=0.1,
     )
-    LlamaForCausalLM(config).save_pretrained(folder)
+    model = LlamaForCausalLM(config)
+    if can_stop:
+        torch.nn.init.normal_(model.get_input_embeddings().weight, std=config.initializer_range)
+    model.save_pretrained(folder)
     revision = hashlib.sha1(f"tiny {seed} {template}".encode()).hexdigest()
     seal_folder(folder, {"repo_id": "tests/tiny-llama", "revision": revision})
     return Base("tests/tiny-llama", revision, str(folder))

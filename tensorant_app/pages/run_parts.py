@@ -58,6 +58,7 @@ def head() -> rx.Component:
                 ),
             ),
             rx.el.span(S.head.short_id, class_name="mono wide-only"),
+            if_(S.me.may_prepare, rx.fragment(), rx.el.span(READ_ONLY)),
         ],
         actions=[
             rx.el.span(download_button("Job files", S.head.job_files), class_name="wide-only"),
@@ -248,7 +249,7 @@ def _primary() -> rx.Component:
     )
     return rx.match(
         S.head.state,
-        ("draft", action_with_reason(start, rx.cond(S.me.may_spend, "", READ_ONLY))),
+        ("draft", start),
         ("completed", scorecard),
         ("no_gain", scorecard),
         ("evaluating", if_text(S.head.scorecard, button("Follow the scoring", kind="soft", href=S.head.scorecard))),

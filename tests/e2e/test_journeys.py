@@ -23,25 +23,22 @@ from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 from tensorant_app import routes
 from tests.e2e.axe import serious_findings
 from tests.e2e.conftest import PASSWORD, Stack, note_error
-from trainer.contract import Base
+from tests.tiny_base import make_tiny_base
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LONG = 120_000
 """Milliseconds: what a machine at work may take."""
-EPOCHS = 8
+EPOCHS = 12
 OWNER, VIEWER = "ada@northwind.example", "vera@northwind.example"
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 TICKETS = {
-    "1": (
-        "Login {} is locked",
-        "Login {} asks for a code that never comes",
-        "Login {} shows the data of another client",
-    ),
-    "2": ("Error {} when I export", "Error {} after the update", "Error {} on my phone"),
-    "3": ("Invoice {} was charged twice", "Invoice {} shows the wrong amount", "Invoice {} has no VAT number"),
-    "4": ("Parcel {} has not arrived", "Parcel {} came open", "Parcel {} went to my old address"),
+    "account": ("Login {} is locked", "Login {} asks for a code that never comes", "Login {} has a new address"),
+    "technical": ("Error {} when I export", "Error {} after the update", "Error {} on my phone"),
+    "billing": ("Invoice {} was charged twice", "Invoice {} shows the wrong amount", "Invoice {} has no VAT number"),
+    "shipping": ("Parcel {} has not arrived", "Parcel {} came open", "Parcel {} went to my old address"),
 }
+UNCLEAR = ("Ticket {} again, please", "About {} from last week")
 STEP = re.compile(r"Step ([\d,]+) of ([\d,]+)")
 
 
@@ -65,12 +62,9 @@ def write_tickets(path: Path) -> None:
     numbers = chooser.sample(range(1000, 9999), 364)
     lines = []
     for number in numbers:
-        severity = chooser.choice(list(TICKETS))
-        said = {
-            "system": "Severity, from 1 to 4?",
-            "user": chooser.choice(TICKETS[severity]).format(number),
-            "assistant": severity,
-        }
+        team = chooser.choice(list(TICKETS))
+        words = chooser.choice(UNCLEAR if chooser.random() < 0.15 else TICKETS[team]).format(number)
+        said = {"system": "Name the team.", "user": words, "assistant": team}
         lines.append(json.dumps({"messages": [{"role": role, "content": text} for role, text in said.items()]}))
     lines.insert(40, lines[40][:57])
     lines.insert(90, json.dumps({"messages": [{"role": "user", "content": "Is anybody there?"}]}))
@@ -301,13 +295,9 @@ def download(page: Page, name: str) -> zipfile.ZipFile:
 
 
 @pytest.fixture(scope="module")
-def walked(
-    stack: Stack, browser: Browser, tiny_base: Base, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Walked]:
+def walked(stack: Stack, browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Walked:
     """The whole path, by hand, as the owner; the web process is killed in the middle of the training."""
-    bases = stack.data_dir / "bases"
-    bases.mkdir(exist_ok=True)
-    (bases / "tiny").symlink_to(tiny_base.folder)
+    make_tiny_base(stack.data_dir / "bases" / "tiny", can_stop=True)
     tickets = tmp_path_factory.mktemp("files") / "tickets-2026.jsonl"
     write_tickets(tickets)
     with clean_context(browser, stack) as context:
@@ -329,11 +319,11 @@ def walked(
         wait_for_step(page, 40)
         survive_a_kill(page, other, stack)
         look(page, "run-training")
+        wait_for_step(page, 60 * (EPOCHS - 5))
+        take_picture(page, "run.png", 940)
         other.goto(routes.runs(project))
         seen(main_text(other, "Triage, first try"))
         look(other, "runs-live")
-        wait_for_step(page, 60 * (EPOCHS - 2) + 20)
-        take_picture(page, "run.png", 940)
 
         expect(page).to_have_title(re.compile("Completed|No gain"), timeout=LONG)
         seen(page.get_by_role("link", name="Open scorecard"))
@@ -359,7 +349,7 @@ def walked(
         draft = page.url.rstrip("/").rpartition("/")[2]
         page.goto(routes.evaluations(project))
         baseline = seen(page.get_by_role("main").get_by_role("link", name="Baseline")).get_attribute("href") or ""
-    yield Walked(project, version, import_, run, cancelled, draft, scorecard, baseline)
+    return Walked(project, version, import_, run, cancelled, draft, scorecard, baseline)
 
 
 def test_the_adapter_and_the_job_files_are_whole_and_hold_no_test_row(walked: Walked, stack: Stack, page: Page) -> None:
@@ -402,7 +392,7 @@ class TestAViewer:
             "scorecard": (routes.scorecard(project, walked.scorecard), heading("Row by row")),
             "scorecard-baseline": (walked.baseline, heading("Row by row")),
             "project-settings": (routes.project_settings(project), heading("Settings")),
-            "user": (routes.ACCOUNT, text("This browser")),
+            "account": (routes.ACCOUNT, text("This browser")),
         }
 
     def test_sees_every_page_and_is_told_why_nothing_can_be_done(
