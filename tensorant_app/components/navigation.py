@@ -78,10 +78,7 @@ def organization_groups(organization: Text) -> tuple[Group, ...]:
     """The rail outside any project."""
     return (
         Group(
-            (
-                Place("projects", "Projects", "folder", routes.PROJECTS, "p"),
-                Place("settings", "Settings", "settings", routes.SETTINGS, "s"),
-            ),
+            (Place("projects", "Projects", "folder", routes.PROJECTS, "p"),),
             organization,
         ),
     )
