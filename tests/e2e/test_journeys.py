@@ -361,11 +361,11 @@ def test_the_adapter_and_the_job_files_are_whole_and_hold_no_test_row(walked: Wa
 
     assert set(files.namelist()) == {"configuration.json", "train.jsonl", "validation.jsonl"}
     taken = (files.read("train.jsonl") + files.read("validation.jsonl")).decode().splitlines()
-    [kept_back] = stack.data_dir.rglob("test.parquet")
-    tests = pq.read_table(kept_back, columns=["example"]).column(0).to_pylist()
+    frozen = (stack.data_dir / "store").rglob("test.parquet")
+    tests = {row for path in frozen for row in pq.read_table(path, columns=["example"]).column(0).to_pylist()}
     assert len(taken) == 264
     assert len(tests) == 100
-    assert not set(taken) & set(tests)
+    assert not set(taken) & tests
 
 
 class TestAViewer:
