@@ -34,9 +34,9 @@ OWNER, VIEWER = "ada@northwind.example", "vera@northwind.example"
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 TICKETS = {
     "account": ("Login {} is locked", "Login {} asks for a code that never comes", "Login {} has a new address"),
-    "technical": ("Error {} when I export", "Error {} after the update", "Error {} on my phone"),
+    "product": ("Error {} when I export", "Error {} after the update", "Error {} on my phone"),
     "billing": ("Invoice {} was charged twice", "Invoice {} shows the wrong amount", "Invoice {} has no VAT number"),
-    "shipping": ("Parcel {} has not arrived", "Parcel {} came open", "Parcel {} went to my old address"),
+    "parcel": ("Parcel {} has not arrived", "Parcel {} came open", "Parcel {} went to my old address"),
 }
 UNCLEAR = ("Ticket {} again, please", "About {} from last week")
 STEP = re.compile(r"Step ([\d,]+) of ([\d,]+)")
