@@ -25,7 +25,7 @@ from trainer.contract import (
 from trainer.data import Example, read_examples, rows_refused
 from trainer.errors import TrainerError
 from trainer.generate import Limits, answer_all
-from trainer.questions import Task, answer_of, task_of
+from trainer.questions import Task, answer_of, answer_room, task_of
 from trainer.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def evaluate(job: EvaluateJob, attempt: Attempt, watch: Watchdog) -> Ending:
         watch.update(done=done, total=len(tasks))
         watch.check()
 
-    limits = Limits(stops, job.max_new_tokens, job.batch_size)
+    limits = Limits(stops, answer_room(job.max_new_tokens, job.labels, tokenizer), job.batch_size)
     replies = answer_all(model, [task.question for task in tasks], limits, tick)
     answers = [answer_of(task, reply, tokenizer, job.labels) for task, reply in zip(tasks, replies, strict=True)]
     return _written(attempt, answers)

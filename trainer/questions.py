@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
 
+LABEL_SLACK = 4
+"""Tokens: a label may be cut differently after the prompt, and a stop token follows it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Task:
     """A row as the model is asked it."""
@@ -25,6 +29,14 @@ class Task:
     row: int
     expected: str
     question: Question
+
+
+def answer_room(most: int, labels: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> int:
+    """New tokens that an answer may have: with labels no more than the longest of them could need."""
+    if not labels:
+        return most
+    longest = max(len(tokenizer(label, add_special_tokens=False)["input_ids"]) for label in labels)
+    return min(most, longest + LABEL_SLACK)
 
 
 def task_of(

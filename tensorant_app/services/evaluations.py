@@ -45,7 +45,6 @@ from trainer.contract import ANSWERS, Answer, Base, EvaluateJob, Split, hash_fil
 REACT = "evaluations.react"
 _LIVE = frozenset(EvaluationState) - LIFECYCLE.final
 _MOST_NEW_TOKENS = 256
-_LABEL_TOKENS = 8
 _MOST_ROWS = 64
 _BATCH_TOKENS = 16_384
 """Tokens answered side by side: what keeps a CPU busy without filling its memory."""
@@ -148,7 +147,7 @@ def order_machine(task: EvaluationTask, provider: str, gpu_type: str, now: datet
 
 
 def job_of(task: EvaluationTask, order: Order, base: Base) -> EvaluateJob:
-    """What its machine reads; labels bound the length of an answer."""
+    """What its machine reads; with labels the trainer bounds an answer by the longest of them."""
     return EvaluateJob(
         subject_id=str(task.id),
         attempt=order.attempt,
@@ -157,7 +156,7 @@ def job_of(task: EvaluationTask, order: Order, base: Base) -> EvaluateJob:
         test=f"{task.version_key}/{Split.TEST.value}.parquet",
         adapter=task.adapter_key,
         labels=task.labels,
-        max_new_tokens=_LABEL_TOKENS if task.labels else _MOST_NEW_TOKENS,
+        max_new_tokens=_MOST_NEW_TOKENS,
         batch_size=max(1, min(_MOST_ROWS, _BATCH_TOKENS // max(task.longest, 1))),
         context_length=task.longest + _MOST_NEW_TOKENS,
     )

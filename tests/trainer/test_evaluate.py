@@ -13,6 +13,7 @@ from trainer.base import load_model, load_tokenizer, stop_tokens
 from trainer.chat import encode_prompt, encode_reply
 from trainer.contract import ANSWERS, STATUS, Answer, AttemptKeys, Outcome, Phase, Status, hash_file, load, load_lines
 from trainer.generate import Limits, Question, answer_all
+from trainer.questions import answer_room
 from trainer.scores import exact_match, token_f1
 
 
@@ -189,3 +190,16 @@ def test_rouge_l_counts_the_longest_common_order_of_words() -> None:
     assert rouge_l("the cat sat on the mat", "mat the on sat cat the") == pytest.approx(2 * 3 / 12)
     assert rouge_l("снег белый", "белый снег") == pytest.approx(0.5)
     assert (rouge_l("", ""), rouge_l("a", "")) == (1.0, 0.0)
+
+
+def test_the_longest_label_can_be_said_whole(volume: Volume) -> None:
+    tokenizer = load_tokenizer(volume.base)
+    label = "a label of many tokens"
+
+    room = answer_room(256, ("yes", label), tokenizer)
+
+    needed = len(tokenizer(label, add_special_tokens=False)["input_ids"]) + 1
+    assert needed > 8
+    assert needed <= room < needed + 8
+    assert answer_room(256, (), tokenizer) == 256
+    assert answer_room(3, ("yes", label), tokenizer) == 3
