@@ -145,10 +145,10 @@ def say_trend(smooth: Sequence[Point], validation: Sequence[Point]) -> str:
 
 
 def _direction(points: Sequence[Point]) -> str:
-    """The last tenth of the curve against the tenth before it."""
-    size = max(1, len(points) // 10)
+    """The last fifth of the curve against the fifth before it; a twentieth either way is noise."""
+    size = max(1, len(points) // 5)
     before, now = (sum(value for _, value in part) for part in (points[-2 * size : -size], points[-size:]))
-    if abs(now - before) < 0.02 * max(abs(before), 1e-9):
+    if abs(now - before) < 0.05 * max(abs(before), 1e-9):
         return "level"
     return "still falling" if now < before else "rising"
 

@@ -275,7 +275,7 @@ def trouble_of(run: RunDetails) -> Trouble:
         case RunState.REFUSED:
             return Trouble("failed", "The safety check refused the run.", said, "No machine was asked for.")
         case RunState.CANCELLED:
-            return Trouble("cancelled", said or "The run was cancelled.", "", kept)
+            return Trouble("cancelled", "The run was cancelled.", "", kept)
         case RunState.ADAPTER_READY if run.evaluation_id is not None:
             return Trouble("unscored", "The adapter is safe, and it has no score.", said, kept)
     return Trouble()
