@@ -99,7 +99,7 @@ def test_the_figure_is_sent_only_where_there_is_a_new_point(owner: Person) -> No
 
 
 def test_a_run_that_has_ended_is_not_looked_at_again(owner: Person) -> None:
-    run_id = started(owner, RunState.CANCELLED, ended_at=clock.now(), sentence="The run was cancelled.")
+    run_id = started(owner, RunState.CANCELLED, ended_at=clock.now(), sentence="Cancelled by Mira.")
 
     state = visit(RunPageState, owner, address(run_id), "enter", "load", "watch")
 
