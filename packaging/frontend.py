@@ -71,9 +71,10 @@ def build(data_dir: Path) -> None:
         "REFLEX_TELEMETRY_ENABLED": "false",
         "REFLEX_CHECK_LATEST_VERSION": "false",
         "REFLEX_DIR": str(data_dir / "reflex"),
-        "NPM_CONFIG_REGISTRY": registry(),
         "TENSORANT_DATA_DIR": str(data_dir),
     }
+    if known := registry():
+        env["NPM_CONFIG_REGISTRY"] = known
     command = [sys.executable, "-m", "reflex", "export", "--no-zip", "--loglevel", "warning"]
     subprocess.run(command, cwd=ROOT, env=env, check=True)
 
@@ -103,7 +104,7 @@ def bun_folder() -> Path:
 
 
 def registry() -> str:
-    """Where npm gets its packages here; npm's public registry where it is not told otherwise."""
+    """Where npm gets its packages here; empty where nobody says, and Reflex then finds one."""
     if told := os.environ.get("NPM_CONFIG_REGISTRY"):
         return told
     if npm := shutil.which("npm"):
