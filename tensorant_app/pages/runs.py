@@ -127,10 +127,14 @@ class RunsState(AppState):
 
     @rx.event
     async def turn(self, by: int) -> EventSpec | None:
-        """The next page, or the one before."""
-        if await self._see(sessions.who_am_i) is None:
+        """The next page, or the one before: its rows at once, then its address."""
+        query = {**self._query(), "page": str(max(self.page + by, 1))}
+        project, asked = segment(self, "projects"), _asked(query)
+        found = await self._see(lambda session, caller: run_list.list_page(session, caller, id_of(project), asked))
+        if found is None:
             return None
-        return self._go({**self._query(), "page": str(max(self.page + by, 1))})
+        self._show(found)
+        return self._go(query)
 
     @rx.event
     async def show_all(self) -> EventSpec | None:
