@@ -61,7 +61,7 @@ def head() -> rx.Component:
             if_(S.me.may_prepare, rx.fragment(), rx.el.span(READ_ONLY)),
         ],
         actions=[
-            download_button("Job files", S.head.job_files),
+            rx.el.span(download_button("Job files", S.head.job_files), class_name="wide-only"),
             if_(S.head.may_cancel & (S.head.state != "needs_recovery"), cancel_dialog("outline")),
             if_((S.head.state == "no_gain") | (S.head.state == "cancelled"), _another()),
             if_(S.head.has_adapter, _adapter_button()),
