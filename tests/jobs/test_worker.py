@@ -73,8 +73,6 @@ def test_on_sigterm_a_running_job_ends_and_no_other_begins(start: Start, data_di
 
 
 def test_it_does_not_start_on_a_database_of_another_version(start: Start, data_dir: Path, tmp_path: Path) -> None:
-    if not migrate.has_versions():
-        pytest.skip("The first migration is not written yet.")
     process = start(None)
     process.kill()
     with unit_of_work() as session:
