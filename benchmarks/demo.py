@@ -25,7 +25,10 @@ def measure() -> list[Row]:
         (folder / "bases").mkdir()
         (folder / "bases" / Path(base.folder).name).symlink_to(base.folder)
         text, peak = _run(folder)
-    numbers = {key: float(value) for key, value in re.findall(r"^ (\S.*?)\s{2,}([+-]?[\d.,]+)", text, re.MULTILINE)}
+    numbers = {
+        key: float(value.replace(",", ""))
+        for key, value in re.findall(r"^ (\S.*?)\s{2,}([+-]?[\d.,]+)", text, re.MULTILINE)
+    }
     gain, lower = re.findall(r"gain over likeliest label\s+([+-][\d.]+), at least ([+-][\d.]+)", text)[0]
     likelihood = numbers["base, likeliest label"]
     return [
