@@ -17,6 +17,9 @@ INSTALLATION_VARIABLE = "TENSORANT_INSTALLATION"
 MACHINE_VARIABLE = "TENSORANT_MACHINE"
 """A machine is ours only where its environment names this installation, and its own name, exactly."""
 
+STORAGE_VARIABLE = "TENSORANT_STORAGE"
+"""Tells the machine's boot which `Storage` it has."""
+
 
 class Stock(StrEnum):
     """How likely a machine type is to be had now, in the provider's coarse words."""
@@ -111,7 +114,7 @@ class Listed:
     rate: HourlyRate | None = None
     """Of the whole machine now; zero where it is stopped."""
     installation: str | None = None
-    """Whose machine its environment says it is; None where it does not say."""
+    """Whose machine its environment says it is; empty where it names nobody, None where the list tells no environment."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     uptime_s: int | None = None
@@ -146,6 +149,16 @@ class BillLine:
     amount: Money
 
 
+@dataclass(frozen=True, slots=True)
+class Volume:
+    """Files of the account that outlive its machines, in one data center."""
+
+    volume_id: str
+    name: str
+    size_gb: int
+    data_center: str
+
+
 class Provider(Protocol):
     """Machines of one account. Every call may raise `ProviderError` and answers or gives up within about 10 seconds."""
 
@@ -174,6 +187,10 @@ class Provider(Protocol):
         """Every machine of the account, whoever made it; one call for all."""
         ...
 
+    def find(self, provider_id: str) -> Listed | None:
+        """One machine by the provider's id, which may know of it when the list does not; None: not there, as seen now."""
+        ...
+
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
         """Whatever bears this name now."""
         ...
@@ -200,8 +217,12 @@ class Provider(Protocol):
 
 
 def sight(machines: Sequence[Listed], name: str, installation: str, at: datetime) -> Sighting:
-    """One look at a name in an account's list. Another installation's machine of that name is not ours."""
-    ours = [machine for machine in machines if (machine.name, machine.installation) == (name, installation)]
+    """One look at a name in an account's list.
+
+    A machine that names another installation, or none, is not ours. Where the list tells no environment at all the
+    name decides: it holds an id that nobody else makes.
+    """
+    ours = [machine for machine in machines if machine.name == name and machine.installation in {installation, None}]
     alive = [machine for machine in ours if machine.presence is not Presence.GONE]
     shown = min(alive or ours, key=lambda machine: _ORDER.index(machine.presence), default=None)
     if shown is None:
