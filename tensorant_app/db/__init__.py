@@ -1,6 +1,7 @@
 """Importing this package knows every table."""
 
 from tensorant_app.db import audit as audit
+from tensorant_app.db import connections as connections
 from tensorant_app.db import datasets as datasets
 from tensorant_app.db import evaluations as evaluations
 from tensorant_app.db import machines as machines
