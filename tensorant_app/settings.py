@@ -184,10 +184,15 @@ class Settings(BaseSettings):
         return tuple(key.strip() for key in text.replace("\n", ",").split(",") if key.strip())
 
     def add_secret_key(self) -> bool:
-        """Put a new key in front of those in the key file; False where the keys come from outside."""
+        """A new key in front of the one in the key file; False where the keys come from outside.
+
+        Two keys in the file are a rotation that was interrupted: it goes on with the newer one.
+        """
         if self.secret_keys is not None:
             return False
-        self._write_keys((_new_key(), *self.read_secret_keys()))
+        keys = self.read_secret_keys()
+        if len(keys) == 1:
+            self._write_keys((_new_key(), *keys))
         return True
 
     def drop_old_secret_keys(self) -> None:

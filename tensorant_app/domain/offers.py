@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.readiness import gib
-from tensorant_app.providers.base import Offer, Stock
 
 MIN_CUDA = "12.8"
 """The trainer image's own CUDA: an older driver starts the container for ever, and bills it."""
@@ -19,6 +18,42 @@ _RECOMMENDED = 3
 _SPARE = 1.2
 """A recommended one has a fifth of memory to spare for what context and batch add."""
 _ARM = re.compile(r"GH200|GB200|GB300|Grace", re.IGNORECASE)
+
+
+class Stock(StrEnum):
+    """How likely a machine type is to be had now, in the provider's coarse words."""
+
+    NONE = "none"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A machine type that could be rented."""
+
+    gpu_type: str
+    """The provider's own id."""
+    label: str
+    memory_bytes: int
+    """Of one GPU; on this computer what a new process could use now."""
+    rate: HourlyRate
+    """Of one GPU; the machine costs `rate * count`."""
+    reason: str | None = None
+    """Why it cannot be chosen, as a sentence; None where it can."""
+    max_count: int = 1
+    """GPUs of this type in one machine."""
+    stock: Stock = Stock.UNKNOWN
+    """In the best data center."""
+    data_centers: Mapping[str, Stock] = field(default_factory=dict)
+    arch: str = "amd64"
+    """Of the host's processor: amd64 or arm64."""
+    capability: str = ""
+    """CUDA compute capability such as 8.9; empty where not known."""
+    cuda_versions: Sequence[str] = ()
+    """That some host offers now; empty where not told."""
 
 
 class Problem(StrEnum):
@@ -119,7 +154,10 @@ def _lasting_problem(offer: Offer, off: Mapping[str, SwitchedOff]) -> tuple[Prob
 
 def _present_problem(offer: Offer, wanted: Wanted, rate: HourlyRate, stock: Stock) -> tuple[Problem, str] | None:
     if offer.cuda_versions and max(map(_version, offer.cuda_versions)) < _version(MIN_CUDA):
-        return Problem.OLD_DRIVERS, f"Its hosts' drivers end at CUDA {max(offer.cuda_versions)}; {MIN_CUDA} is needed."
+        return (
+            Problem.OLD_DRIVERS,
+            f"Its hosts' drivers end at CUDA {max(offer.cuda_versions, key=_version)}; {MIN_CUDA} is needed.",
+        )
     if wanted.memory is not None and offer.memory_bytes < wanted.memory:
         return (
             Problem.TOO_SMALL,
@@ -158,7 +196,7 @@ def _is_roomy(offer: Offer, wanted: Wanted) -> bool:
 
 
 def _with_reason(one: Judged, why: str) -> Judged:
-    return Judged(one.offer, one.rate, one.stock, one.problem, one.sentence, why)
+    return replace(one, why=why)
 
 
 def _place(one: Judged, wanted: Wanted) -> tuple[bool, bool, bool, HourlyRate, str]:

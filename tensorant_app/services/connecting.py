@@ -7,11 +7,12 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session, col, delete, select
 
 from tensorant_app.db import clock
 from tensorant_app.db.connections import Connection
 from tensorant_app.db.machines import Machine
+from tensorant_app.db.offers import OfferList
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.connections import (
@@ -115,7 +116,9 @@ def save_connection(session: Session, caller: Caller, kind: ConnectionKind, type
     row.last_four = secrets[LAST_FOUR_OF[kind]][-4:]
     row.shown, row.changed_at, row.revision, row.facts = shown, at, row.revision + 1, {}
     _ask_check(session, row)
-    write_audit(session, caller, action, row.id, kind=kind.value, last_four=row.last_four, **shown)
+    write_audit(
+        session, caller, action, row.id, kind=kind.value, last_four=row.last_four, volume=shown.get("volume_id")
+    )
     return row.id
 
 
@@ -130,6 +133,7 @@ def remove_connection(session: Session, caller: Caller, connection_id: UUID) -> 
     caller.require(Permission.OWN)
     row = own_row(session, caller, Connection, connection_id, "connection")
     _require_unused(session, row, "be removed")
+    session.exec(delete(OfferList).where(col(OfferList.connection_id) == row.id))
     session.delete(row)
     write_audit(session, caller, "connections.remove", row.id, kind=row.kind.value, last_four=row.last_four)
 

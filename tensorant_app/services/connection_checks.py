@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tensorant_app.domain.connections import ConnectionKind, ConnectionState
-from tensorant_app.domain.errors import ProviderError, Transient
+from tensorant_app.domain.errors import AuthFailed, ProviderError, Transient
 from tensorant_app.providers.base import FileStore, NetworkVolume, Provider
 from tensorant_app.services.connecting import CheckResult, CheckTask, VolumeFacts
 
@@ -42,7 +42,11 @@ def _look_at_storage(task: CheckTask, store: FileStore) -> CheckResult:
     written = f"Volume {task.shown['volume_id']} in {task.shown['data_center']} can be written and read over S3."
     if task.provider is None:
         return CheckResult(ConnectionState.OK, f"{written} Its size is known once RunPod compute is connected.")
-    return _compare(task, written, task.provider.volumes())
+    try:
+        return _compare(task, written, task.provider.volumes())
+    except AuthFailed:
+        # The compute key's own check says that; the volume itself works.
+        return CheckResult(ConnectionState.OK, f"{written} Its size is not known: the compute key does not work.")
 
 
 def _probe(task: CheckTask, store: FileStore) -> str:
@@ -73,4 +77,3 @@ def _compare(task: CheckTask, written: str, volumes: Sequence[NetworkVolume]) ->
     return CheckResult(
         ConnectionState.OK, written, VolumeFacts(found.name, found.size_gb, found.data_center, found.type)
     )
-

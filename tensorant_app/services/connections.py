@@ -21,7 +21,7 @@ def provider_for(session: Session, organization_id: UUID, name: str = LOCAL) -> 
     """This computer, or the organization's own account; `AuthFailed` where there is none or its key cannot be opened."""
     settings = get_settings()
     if name == LOCAL:
-        return PROVIDERS[LOCAL](settings.trainer_python, settings.volume_dir)
+        return PROVIDERS[LOCAL](settings.trainer_python, settings.volume_dir, installation_of(session))
     secrets = unseal(_require(session, organization_id, ConnectionKind.RUNPOD_COMPUTE))
     return PROVIDERS[RUNPOD](secrets["api_key"], installation_of(session))
 
