@@ -340,7 +340,7 @@ def _version_form() -> rx.Component:
             why=why,
         ),
         if_(facts.rejected > 0, leave_out),
-        if_text(fault("leave_out_rejected"), callout(fault("leave_out_rejected"), tone="red", is_alert=True)),
+        if_text(fault("leave_out_rejected"), rx.el.p(fault("leave_out_rejected"), class_name="bad", role="alert")),
         row(button(rx.fragment("Make a version of ", facts.ready, " rows"), kind="solid", submits=True)),
     )
     form = rx.el.form(fields, on_submit=ImportPageState.make_version)

@@ -281,7 +281,9 @@ def _rows() -> rx.Component:
     ]
     own = [columns[0], columns[1], columns[2], Column("Answer", width="20%"), columns[5]]
     foot = page_foot(
-        rx.el.span(keys("J"), keys("K"), " next, previous; ", keys("Enter"), " unfolds"), S.pages, keys=False
+        rx.el.span(keys("J"), keys("K"), " next, previous; ", keys("Enter"), " unfolds", class_name="wide-only"),
+        S.pages,
+        keys=False,
     )
     empty = rx.el.div(rx.el.p("No row of this kind."), class_name="empty")
     table = rx.cond(
