@@ -2,7 +2,8 @@
 
 events.jsonl   {"at", "machine", "attempt", "boot", "log", "kind", …facts}
                log: how many bytes log.txt had then, so that its lines, which say no time, find their place
-               kinds: started, restarted, rows_prepared, model_loaded, resumed, checkpoint, halted, packaged,
+               kinds: started, restarted, rows_prepared, model_loaded, memory_planned (what the heaviest pass will take, and
+               whether activations are computed again), resumed, checkpoint, halted, packaged,
                evaluated, failed, narrowed (memory was too small, fewer rows go through at a time), overfitting,
                stopped_early, not_finite (the step's loss and gradient norm as text)
 metrics.jsonl  {"at", "attempt", "boot", "step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second",
