@@ -1,12 +1,9 @@
-"""What is known of a GPU type by its name alone: whether it can train, and why not."""
+"""What is known of a GPU type by its name alone; whether it can train is judged in `offers`."""
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-OLDEST_CAPABILITY = "8.0"
-"""Ampere: the first with bfloat16, which the trainer needs."""
 
 AMD64 = "amd64"
 ARM64 = "arm64"
@@ -33,22 +30,19 @@ _PATTERNS = tuple((re.compile(pattern, re.IGNORECASE), capability) for pattern, 
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """`reason` says, as a sentence, why it cannot train; None where it can, as far as its name tells."""
-
     capability: str
     """CUDA compute capability; empty where the name is not known."""
     arch: str
     """Of the host's processor."""
-    is_slice: bool
-    """A part of one GPU, with its own memory."""
-    reason: str | None
+    is_nvidia: bool
 
 
 def describe_gpu(gpu_type: str, manufacturer: str = "") -> GpuFacts:
-    """A new NVIDIA type that the table does not know is taken to be newer than what it knows."""
+    """A new NVIDIA type that the table does not know keeps an empty capability: it is newer than what the table knows."""
     capability = next((found for pattern, found in _PATTERNS if pattern.search(gpu_type)), "")
     arch = ARM64 if _ARM_HOSTS.search(gpu_type) else AMD64
-    return GpuFacts(capability, arch, bool(_SLICE.search(gpu_type)), _why_not(gpu_type, manufacturer, capability, arch))
+    is_others = manufacturer not in {"", "NVIDIA"} or _NOT_NVIDIA.search(gpu_type) is not None
+    return GpuFacts(capability, arch, not is_others)
 
 
 def label_gpu(name: str) -> str:
@@ -56,26 +50,3 @@ def label_gpu(name: str) -> str:
     if not (found := _SLICE.search(name)) and "MIG" not in name.split():
         return name
     return f"{name} (part of one GPU)" if found is None else f"{_SLICE.sub('', name).strip()}, {found[2].upper()} part"
-
-
-def is_version_at_least(version: str, least: str) -> bool:
-    """Versions compared number by number: 12.11 is above 12.2."""
-    return _numbers(version) >= _numbers(least)
-
-
-def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split(".") if part.isdigit())
-
-
-def _why_not(gpu_type: str, manufacturer: str, capability: str, arch: str) -> str | None:
-    is_other_maker = manufacturer != "" and manufacturer.upper() != "NVIDIA"
-    if is_other_maker or _NOT_NVIDIA.search(gpu_type):
-        return "It is not made by NVIDIA; the trainer needs CUDA."
-    if arch == ARM64:
-        return "Its host has an arm64 processor; the trainer's image is built for x86-64."
-    if capability and not is_version_at_least(capability, OLDEST_CAPABILITY):
-        return (
-            f"It is too old: its compute capability is {capability}, and training needs {OLDEST_CAPABILITY} "
-            "(NVIDIA Ampere) or newer."
-        )
-    return None

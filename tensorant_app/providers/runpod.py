@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from tensorant_app.domain.errors import AuthFailed, DenialReason, Denied, ProviderError, Transient, Unknown, Unsupported
+from tensorant_app.domain.errors import AuthFailed, DenialReason, Denied, Transient, Unknown, Unsupported
 from tensorant_app.domain.machines import RENTED, Sighting
+from tensorant_app.domain.offers import MIN_CUDA
 from tensorant_app.providers.base import (
     INSTALLATION_VARIABLE,
     MACHINE_VARIABLE,
@@ -17,10 +18,10 @@ from tensorant_app.providers.base import (
     Listed,
     LogLine,
     MachineRequest,
+    NetworkVolume,
     Offer,
     Rented,
     Storage,
-    Volume,
     sight,
 )
 from tensorant_app.providers.runpod_api import LARGEST_REQUEST, Answer, Lost, RunPodApi, Unsent, encode, fault
@@ -39,7 +40,6 @@ MOUNT = "/workspace"
 """Where the volume, or the Pod's own disk, lies on the machine."""
 BOOT_COMMAND = "/opt/tensorant/boot"
 """The entry point of the trainer's image."""
-MIN_CUDA = "12.8"
 _MOST_VARIABLES = 50
 _MOST_PAGES = 100
 _MUST_READ: tuple[tuple[str, Mapping[str, str | int], str], ...] = (
@@ -71,10 +71,8 @@ class RunPodProvider:
         for path, params, doing in _MUST_READ:
             try:
                 self._read(path, params, doing)
-            except AuthFailed as error:
+            except (AuthFailed, Denied) as error:
                 troubles.append(error.message)
-            except ProviderError as error:
-                return [*troubles, error.message]
         return list(dict.fromkeys(troubles))
 
     def offers(self, count: int = 1) -> Sequence[Offer]:
@@ -85,7 +83,7 @@ class RunPodProvider:
             "count": count,
             "minCudaVersion": MIN_CUDA,
         }
-        return read_offers(self._read("/catalog/gpus", params, "list the GPU types").body, count, MIN_CUDA)
+        return read_offers(self._read("/catalog/gpus", params, "list the GPU types").body)
 
     def create(self, request: MachineRequest) -> Rented:
         """One request; a second one only where the first was refused by an account that knows no exec-form command."""
@@ -163,7 +161,7 @@ class RunPodProvider:
         body = self._read("/billing/network-volumes", params, "read the volumes' billing").body
         return read_bill(body, "networkVolumeId", volume_id, _DAY)
 
-    def volumes(self) -> Sequence[Volume]:
+    def volumes(self) -> Sequence[NetworkVolume]:
         return read_volumes(self._read("/network-volumes", {}, "list network volumes").body)
 
     def put_secret(self, name: str, value: str) -> None:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
 from tensorant_app.domain.errors import Transient
-from tensorant_app.domain.gpus import describe_gpu, is_version_at_least, label_gpu
+from tensorant_app.domain.gpus import describe_gpu, label_gpu
 from tensorant_app.domain.machines import Presence
 from tensorant_app.domain.money import FREE, HourlyRate, Money
-from tensorant_app.providers.base import INSTALLATION_VARIABLE, BillLine, Listed, Offer, Stock, Volume
+from tensorant_app.providers.base import INSTALLATION_VARIABLE, BillLine, Listed, NetworkVolume, Offer, Stock
 
 GIB = 1024**3
 
@@ -63,20 +63,20 @@ def next_cursor(body: Any) -> str | None:
     return cursor if isinstance(cursor, str) and cursor else None
 
 
-def read_offers(body: Any, count: int, min_cuda: str) -> list[Offer]:
-    """What the secure cloud has a price for, the startable ones first and then the cheapest."""
-    offers = [_read_offer(gpu, count, min_cuda) for gpu in _objects(body, "gpus")]
-    priced = [offer for offer in offers if offer is not None]
-    return sorted(priced, key=lambda offer: (offer.reason is not None, offer.rate, offer.gpu_type))
+def read_offers(body: Any) -> list[Offer]:
+    """What the secure cloud has a price for, the cheapest first."""
+    priced = [offer for offer in map(_read_offer, _objects(body, "gpus")) if offer is not None]
+    return sorted(priced, key=lambda offer: (offer.rate, offer.gpu_type))
 
 
-def read_volumes(body: Any) -> list[Volume]:
+def read_volumes(body: Any) -> list[NetworkVolume]:
     return [
-        Volume(
+        NetworkVolume(
             _text(volume.get("id")),
             _text(volume.get("name")),
             _whole(volume.get("size")) or 0,
             _text(volume.get("dataCenter") or volume.get("dataCenterId")),
+            _text(volume.get("type")),
         )
         for volume in _objects(body, "networkVolumes")
     ]
@@ -109,46 +109,27 @@ def _read_lines(body: Any, key: str, owner: str, bucket: timedelta) -> Iterator[
         yield BillLine(start, read_time(record.get("endTime")) or start + bucket, Money.dollars(amount))
 
 
-def _read_offer(gpu: Mapping[str, Any], count: int, min_cuda: str) -> Offer | None:
+def _read_offer(gpu: Mapping[str, Any]) -> Offer | None:
     """None for what is only in the community cloud: it cannot mount a network volume."""
     price = gpu.get("price")
     dollars = _number(price.get("secure") if isinstance(price, dict) else price)
     if not isinstance(gpu.get("id"), str) or gpu.get("secure") is False or not dollars or dollars < 0:
         return None
     facts = describe_gpu(gpu["id"], _text(gpu.get("manufacturer")))
-    centers = {_text(dc.get("id")): _stock(dc.get("availability")) for dc in _objects(gpu, "dataCenters")}
-    stock = _stock(gpu.get("availability"))
-    most = _most(gpu.get("maxCount"))
-    cuda = [
-        _text(entry.get("version")) for entry in _objects(gpu, "cudaVersions") if entry.get("available") is not False
-    ]
+    cuda = [entry for entry in _objects(gpu, "cudaVersions") if entry.get("available") is not False]
     return Offer(
         gpu_type=gpu["id"],
         label=label_gpu(_text(gpu.get("name")) or gpu["id"]),
         memory_bytes=(_whole(gpu.get("memory")) or 0) * GIB,
         rate=HourlyRate(Money.dollars(dollars)),
-        reason=facts.reason or _why_not_now(stock, most, count, cuda, min_cuda),
-        max_count=most,
-        stock=stock,
-        data_centers=centers,
+        reason=None if facts.is_nvidia else "It is not made by NVIDIA; the trainer needs CUDA.",
+        max_count=_most(gpu.get("maxCount")),
+        stock=_stock(gpu.get("availability")),
+        data_centers={_text(dc.get("id")): _stock(dc.get("availability")) for dc in _objects(gpu, "dataCenters")},
         arch=facts.arch,
         capability=facts.capability,
-        cuda_versions=cuda,
+        cuda_versions=[_text(entry.get("version")) for entry in cuda],
     )
-
-
-def _why_not_now(stock: Stock, most: int, count: int, cuda: Sequence[str], min_cuda: str) -> str | None:
-    if count > most:
-        return f"One machine has at most {most} of it; {count} were asked for. Choose fewer GPUs."
-    if cuda and not any(is_version_at_least(version, min_cuda) for version in cuda):
-        return f"No free host has a driver for CUDA {min_cuda}; the newest is {max(cuda, key=_version)}."
-    if stock is Stock.NONE:
-        return "None is free now. Try later, another type, fewer GPUs, or wait for capacity."
-    return None
-
-
-def _version(text: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in text.split(".") if part.isdigit())
 
 
 def _installation(pod: Mapping[str, Any]) -> str | None:

@@ -10,7 +10,8 @@ import pytest
 
 from tensorant_app.domain.errors import Denied, Transient
 from tensorant_app.domain.money import HourlyRate, Money
-from tensorant_app.providers.base import BillLine, Volume
+from tensorant_app.domain.offers import Problem, Wanted, judge
+from tensorant_app.providers.base import BillLine, NetworkVolume
 from tests.providers.answers import Answers, account, problem
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -52,26 +53,35 @@ class TestOffers:
         }
 
     @pytest.mark.parametrize(
-        ("fields", "words"),
+        ("fields", "problem"),
         [
-            ({"availability": "NONE", "dataCenters": None}, "None is free now"),
-            ({"maxCount": {"secure": 1, "community": 8}}, "at most 1"),
-            ({"id": "NVIDIA GH200 480GB"}, "arm64"),
-            ({"id": "AMD Instinct MI300X OAM", "manufacturer": "AMD"}, "NVIDIA"),
-            ({"id": "Tesla V100-SXM2-16GB"}, "too old"),
-            ({"cudaVersions": [{"version": "12.4", "available": True}]}, "CUDA 12.8; the newest is 12.4"),
+            ({"availability": "NONE", "dataCenters": None}, Problem.NO_STOCK),
+            ({"dataCenters": [{"id": "US-KS-2", "availability": "HIGH"}]}, Problem.NO_STOCK),
+            ({"maxCount": {"secure": 1, "community": 8}}, Problem.TOO_MANY),
+            ({"id": "NVIDIA GH200 480GB"}, Problem.ARM64),
+            ({"id": "AMD Instinct MI300X OAM", "manufacturer": "AMD"}, Problem.AMD),
+            ({"id": "Tesla V100-SXM2-16GB"}, Problem.TOO_OLD),
+            ({"cudaVersions": [{"version": "12.4", "available": True}]}, Problem.OLD_DRIVERS),
         ],
     )
-    def test_what_cannot_be_chosen_says_why(self, fields: dict[str, Any], words: str) -> None:
+    def test_what_cannot_be_chosen_is_judged_by_what_was_read(self, fields: dict[str, Any], problem: Problem) -> None:
+        wanted = Wanted(2, HourlyRate.dollars(5), None, "EU-RO-1")
+
         (offer,) = self.offers(self.gpu(**fields), count=2)
 
-        assert words in offer.reason
+        assert judge(offer, wanted, {}).problem is problem
+        assert judge(self.offers(self.gpu())[0], wanted, {}).problem is None
+
+    def test_another_maker_is_refused_whatever_it_is_called(self) -> None:
+        (offer,) = self.offers(self.gpu(id="MI300X", manufacturer="AMD"))
+
+        assert offer.reason == "It is not made by NVIDIA; the trainer needs CUDA."
 
     @pytest.mark.parametrize("fields", [{"secure": False}, {"price": {"secure": 0, "community": 0.2}}, {"price": None}])
     def test_what_has_no_price_in_the_secure_cloud_is_not_offered(self, fields: dict[str, Any]) -> None:
         assert self.offers(self.gpu(**fields)) == []
 
-    def test_the_startable_come_first_and_then_the_cheapest(self) -> None:
+    def test_the_cheapest_comes_first_and_a_part_of_a_gpu_says_so(self) -> None:
         found = self.offers(
             self.gpu(id="NVIDIA H100 80GB HBM3", price=3.29),
             self.gpu(id="NVIDIA L4", price=0.39, availability="NONE"),
@@ -81,8 +91,10 @@ class TestOffers:
             ),
         )
 
-        assert [offer.label for offer in found] == ["PRO 6000, 24GB part", "L40S", "L40S", "L40S"]
-        assert [offer.gpu_type for offer in found][1:] == ["NVIDIA L40S", "NVIDIA H100 80GB HBM3", "NVIDIA L4"]
+        assert [offer.rate for offer in found] == [
+            HourlyRate.dollars(price) for price in ("0.39", "0.5", "0.86", "3.29")
+        ]
+        assert found[1].label == "PRO 6000, 24GB part"
 
 
 class TestBilling:
@@ -144,10 +156,11 @@ class TestAccounts:
         ]
         assert len(account(Answers(problem(403, "no"))).check()) == 3
 
-    def test_an_account_that_cannot_be_reached_is_asked_once(self) -> None:
+    def test_an_account_that_cannot_be_reached_is_no_bad_key(self) -> None:
         answers = Answers(httpx.ConnectTimeout("timed out"))
 
-        assert "Nothing was sent" in account(answers).check()[0]
+        with pytest.raises(Transient, match="Nothing was sent"):
+            account(answers).check()
         assert len(answers.requests) == 1
 
     def test_volumes(self) -> None:
@@ -155,7 +168,9 @@ class TestAccounts:
             "networkVolumes": [{"id": "v1", "name": "mine", "size": 50, "dataCenter": "EU-RO-1", "type": "STANDARD"}]
         }
 
-        assert account(Answers(httpx.Response(200, json=listed))).volumes() == [Volume("v1", "mine", 50, "EU-RO-1")]
+        assert account(Answers(httpx.Response(200, json=listed))).volumes() == [
+            NetworkVolume("v1", "mine", 50, "EU-RO-1", "STANDARD")
+        ]
 
     def test_a_secret_is_kept_or_replaced_and_never_read(self) -> None:
         listed = httpx.Response(200, json={"secrets": [{"id": "s1", "name": "other"}, {"id": "s2", "name": "hf"}]})
