@@ -271,10 +271,12 @@ def try_training(
 
 @app.command("verify-adapter")
 def verify_adapter(
-    file: Path, base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None
+    file: Path,
+    base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None,
+    max_rank: Annotated[int | None, typer.Option(help="The highest rank that your server takes; often 16.")] = None,
 ) -> None:
-    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and the reason where it is not."""
-    for name, value in file_checks.verify_adapter(file, base).items():
+    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and every reason where it is not."""
+    for name, value in file_checks.verify_adapter(file, base, max_rank).items():
         print(f"{name}: {value}")
 
 
