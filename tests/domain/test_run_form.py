@@ -9,16 +9,14 @@ from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.run_form import (
     BY_NAME,
     FIELDS,
-    PRESETS,
     SETTINGS,
-    apply_preset,
     blank_form,
     changed_fields,
     complaints,
-    preset_of,
     read_settings,
     type_settings,
 )
+from tensorant_app.domain.run_presets import PRESETS, apply_preset, preset_of
 from tensorant_app.domain.run_groups import STATES, RunGroup
 
 
