@@ -1,7 +1,8 @@
 """Append-only JSON lines: what happened (`events.jsonl`) and the curves (`metrics.jsonl`).
 
 events.jsonl   {"at", "machine", "attempt", "boot", "kind", …facts}
-               kinds: started, restarted, rows_prepared, model_loaded, resumed, checkpoint, halted, packaged,
+               kinds: started, restarted, rows_prepared, model_loaded, memory_planned (what the heaviest pass will take, and
+               whether activations are computed again), resumed, checkpoint, halted, packaged,
                evaluated, failed, narrowed (memory was too small, fewer rows go through at a time), overfitting,
                stopped_early, not_finite (the step's loss and gradient norm as text)
 metrics.jsonl  {"at", "attempt", "boot", "step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second",
