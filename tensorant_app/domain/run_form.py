@@ -7,8 +7,8 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain import trials
+from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.hyperparameters import CHOICES, RunSettings, show_number
 from tensorant_app.domain.hyperparameters import RANGES as RUN_RANGES
 from tensorant_app.domain.runs import RunPurpose

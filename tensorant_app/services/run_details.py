@@ -268,7 +268,11 @@ def _say(name: str, value: Any) -> str:
         return "on" if value else "off"
     if name == "learning_rate":
         return f"{value:g}"
-    units = {"trial_minutes": " min", "checkpoint_every_epochs": " epoch" if value == 1 else " epochs", "maximum_runtime_hours": " h"}
+    units = {
+        "trial_minutes": " min",
+        "checkpoint_every_epochs": " epoch" if value == 1 else " epochs",
+        "maximum_runtime_hours": " h",
+    }
     if isinstance(value, int | float):
         return f"{value:,g}{units.get(name, '')}"
     return {"lora": "LoRA", "qlora": "QLoRA"}.get(value, str(value))

@@ -27,7 +27,15 @@ from trainer.contract import TRIAL, Prediction, TrialLimits, TrialReport, load
 
 _UNTIMED = frozenset(
     {
-        *("maximum_runtime_hours", "learning_rate", "schedule", "warmup_ratio", "weight_decay", "max_grad_norm", "seed"),
+        *(
+            "maximum_runtime_hours",
+            "learning_rate",
+            "schedule",
+            "warmup_ratio",
+            "weight_decay",
+            "max_grad_norm",
+            "seed",
+        ),
         *("checkpoint_unit", "checkpoint_every_epochs", "checkpoint_every_steps", "evaluate_at_checkpoints"),
         *("alpha", "early_stop", "early_stop_patience", "adapter_from"),
     }
@@ -143,4 +151,3 @@ def _refusal(session: Session, run: Run) -> str:
     if runs.holds_machine(session, run.id):
         return "The trial's machine is not proved released yet. The draft can be made when it is."
     return ""
-
