@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from sqlmodel import select
 from typer.testing import CliRunner, Result
 
 from tensorant_app import cli
@@ -85,9 +86,10 @@ class TestTrials:
         result = call("runs", "full-draft", trial_id, "--as", member(owner, Role.MEMBER))
 
         assert result.exit_code == 0, result.output
-        drafts = [line for line in call("runs", "list").output.splitlines() if "Try full" in line]
-        assert [line.split()[3:5] for line in drafts] == [["full", "draft"]]
-        assert drafts[0].split()[0] in result.output
+        with reading() as session:
+            draft = session.exec(select(Run).where(Run.trial_id == trial_id)).one()
+        assert (draft.name, draft.state) == ("Try full", RunState.DRAFT)
+        assert str(draft.id) in result.output
 
 
 class TestListing:
