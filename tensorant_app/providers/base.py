@@ -12,20 +12,16 @@ from typing import BinaryIO, Protocol
 
 from tensorant_app.domain.machines import Presence, ProofRules, Sighting
 from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.offers import MIN_CUDA
+from tensorant_app.domain.offers import Offer as Offer
+from tensorant_app.domain.offers import Stock as Stock
 
 INSTALLATION_VARIABLE = "TENSORANT_INSTALLATION"
 MACHINE_VARIABLE = "TENSORANT_MACHINE"
 """A machine is ours only where its environment names this installation, and its own name, exactly."""
 
-
-class Stock(StrEnum):
-    """How likely a machine type is to be had now, in the provider's coarse words."""
-
-    NONE = "none"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    UNKNOWN = "unknown"
+STORAGE_VARIABLE = "TENSORANT_STORAGE"
+"""Tells the machine's boot which `Storage` it has."""
 
 
 class Storage(StrEnum):
@@ -35,32 +31,6 @@ class Storage(StrEnum):
     """On the exchange with the console; outlives the machine."""
     POD = "pod"
     """On the machine's own disk; a person carries `adapter.zip` over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A machine type that could be rented."""
-
-    gpu_type: str
-    """The provider's own id."""
-    label: str
-    memory_bytes: int
-    """Of one GPU; on this computer what a new process could use now."""
-    rate: HourlyRate
-    """Of one GPU; the machine costs `rate * count`."""
-    reason: str | None = None
-    """Why it cannot be chosen, as a sentence; None where it can."""
-    max_count: int = 1
-    """GPUs of this type in one machine."""
-    stock: Stock = Stock.UNKNOWN
-    """In the best data center."""
-    data_centers: Mapping[str, Stock] = field(default_factory=dict)
-    arch: str = "amd64"
-    """Of the host's processor: amd64 or arm64."""
-    capability: str = ""
-    """CUDA compute capability such as 8.9; empty where not known."""
-    cuda_versions: Sequence[str] = ()
-    """That some host offers now; empty where not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +53,7 @@ class MachineRequest:
     data_center: str | None = None
     volume_id: str | None = None
     disk_gb: int = 60
-    min_cuda: str = "12.8"
+    min_cuda: str = MIN_CUDA
     """The image's own CUDA: an older driver starts the container for ever and bills it."""
     storage: Storage = Storage.VOLUME
 
@@ -111,7 +81,7 @@ class Listed:
     rate: HourlyRate | None = None
     """Of the whole machine now; zero where it is stopped."""
     installation: str | None = None
-    """Whose machine its environment says it is; None where it does not say."""
+    """Whose machine its environment says it is; empty where it names nobody, None where the list tells no environment."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     uptime_s: int | None = None
@@ -146,6 +116,18 @@ class BillLine:
     amount: Money
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkVolume:
+    """A disk of the account that outlives its machines, and is billed whether it is used or not."""
+
+    id: str
+    name: str
+    size_gb: int
+    data_center: str
+    type: str
+    """The provider's own word, such as STANDARD."""
+
+
 class Provider(Protocol):
     """Machines of one account. Every call may raise `ProviderError` and answers or gives up within about 10 seconds."""
 
@@ -159,7 +141,11 @@ class Provider(Protocol):
         ...
 
     def check(self) -> Sequence[str]:
-        """What is wrong with the account or the key, as sentences; empty where all is well."""
+        """What is wrong with the account or the key, as sentences; `Transient` where nobody could be asked."""
+        ...
+
+    def volumes(self) -> Sequence[NetworkVolume]:
+        """Every network volume of the account."""
         ...
 
     def offers(self, count: int = 1) -> Sequence[Offer]:
@@ -172,6 +158,10 @@ class Provider(Protocol):
 
     def listing(self) -> Sequence[Listed]:
         """Every machine of the account, whoever made it; one call for all."""
+        ...
+
+    def find(self, provider_id: str) -> Listed | None:
+        """One machine by the provider's id, which may know of it when the list does not; None: not there, as seen now."""
         ...
 
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
@@ -200,8 +190,12 @@ class Provider(Protocol):
 
 
 def sight(machines: Sequence[Listed], name: str, installation: str, at: datetime) -> Sighting:
-    """One look at a name in an account's list. Another installation's machine of that name is not ours."""
-    ours = [machine for machine in machines if (machine.name, machine.installation) == (name, installation)]
+    """One look at a name in an account's list.
+
+    A machine that names another installation, or none, is not ours. Where the list tells no environment at all the
+    name decides: it holds an id that nobody else makes.
+    """
+    ours = [machine for machine in machines if machine.name == name and machine.installation in {installation, None}]
     alive = [machine for machine in ours if machine.presence is not Presence.GONE]
     shown = min(alive or ours, key=lambda machine: _ORDER.index(machine.presence), default=None)
     if shown is None:
