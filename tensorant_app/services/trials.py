@@ -11,6 +11,7 @@ from uuid import UUID
 from sqlmodel import Session, col, select
 
 from tensorant_app.db.runs import Run
+from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.errors import Conflict
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import Use
@@ -19,7 +20,6 @@ from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings, cost_of
 from tensorant_app.providers.base import FileStore
-from tensorant_app.providers.registry import LOCAL
 from tensorant_app.services import machines, runs
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
