@@ -96,13 +96,13 @@ def probe(model: PeftModel, prompts: Sequence[Sequence[int]], path: Path) -> Pat
 
 def verify(base: Base, adapter: Path, probe: Path, *, quantised: bool) -> None:
     """In the fresh process: load the adapter on its base and compare."""
-    from peft import PeftModel
     from safetensors.torch import load_file
 
     from trainer.base import load_model
+    from trainer.lora import load_lora
 
     model: PreTrainedModel = load_model(base, quantised=quantised)
-    tuned = PeftModel.from_pretrained(model, adapter)
+    tuned = load_lora(model, adapter)
     stored = load_file(probe)
     for name in sorted(n for n in stored if n.endswith(".ids")):
         wanted = stored[name.replace(".ids", ".logits")]

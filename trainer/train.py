@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from trainer import checkpoint, package
 from trainer.attempt import Attempt, Ending
-from trainer.base import check_revision, free_memory, load_model, load_tokenizer, stop_tokens
+from trainer.base import check_revision, free_memory, load_model, load_tokenizer, precision_of, stop_tokens
 from trainer.chat import Encoded, switches_of
 from trainer.contract import CHECKPOINTS, BadManifest, Outcome, Phase, Plan, Split, TrainJob, verify_folder
 from trainer.data import Example, Limits, encode_split, read_examples
@@ -135,6 +135,7 @@ def _write_adapter(
         "loss": progress.losses[step - 1],
         "validation_loss": progress.validations.get(str(step)),
         "adapter_from": job.options.adapter_from,
+        "base_precision": precision_of(loop.model.get_base_model()),  # type: ignore[arg-type]
         "method": job.options.method,
         "merge_system": job.options.merge_system,
     }
