@@ -128,6 +128,12 @@ CASES: dict[str, Case] = {
     "connecting.remove_connection": Case(
         Permission.OWN, lambda s, c, w: connecting.remove_connection(s, c, w.connection)
     ),
+    "organizations.show_slots": Case(
+        Permission.SEE, lambda s, c, w: organizations.show_slots(s, c), is_own=True, is_personal=True
+    ),
+    "organizations.set_slots": Case(
+        Permission.ADMINISTER, lambda s, c, w: organizations.set_slots(s, c, "3"), is_own=True
+    ),
     "offers.note_looking": Case(
         Permission.SEE, lambda s, c, w: offers.note_looking(s, c, 2), is_own=True, is_personal=True
     ),
