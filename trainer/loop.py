@@ -15,10 +15,11 @@ from trainer.attempt import Attempt
 from trainer.base import attends_fully, free_memory, save_memory
 from trainer.batching import Pack, packs_of, window
 from trainer.chat import Encoded
-from trainer.checkpoint import Progress, Tensors, restore_rng, rng_state, save
+from trainer.checkpoint import Fits, Progress, Tensors, newest, restore_rng, rng_state, save
 from trainer.contract import CHECKPOINTS, Plan, TrainOptions
 from trainer.distributed import World
 from trainer.errors import TrainerError, is_out_of_memory
+from trainer.memory import free_bytes, heaviest, plan_memory, sizes_of
 from trainer.step import fits_of as fits_of
 from trainer.step import learning_rate as learning_rate
 from trainer.step import make_optimizer as make_optimizer
@@ -54,9 +55,7 @@ class Loop:
     saved_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
-        self.model.train()
-        if self.progress.narrowed:
-            save_memory(self.model)
+        self.prepare()
         self._tell()
         while True:
             if self._evaluation_is_due():
@@ -66,6 +65,20 @@ class Loop:
             if self.progress.step >= self.plan.total_steps or self.progress.stopped_early:
                 return
             self._step()
+
+    def prepare(self) -> bool:
+        """Make the model ready to train; true where activations will be computed again to save memory."""
+        self.model.train()
+        longest = sorted(self.rows, key=lambda row: -len(row.ids))[: self.options.micro_batch_size]
+        lines, columns = heaviest(self.packs(longest, share_prefix=self.options.dropout == 0))
+        free = free_bytes(self.model.device)
+        plan = plan_memory(sizes_of(self.model, self.options), lines, columns, free)
+        saves = plan.checkpointing or self.progress.narrowed
+        figures = {"activations_mb": plan.activations >> 20, "needed_mb": plan.needed >> 20, "free_mb": free >> 20}
+        self.attempt.journal.event("memory_planned", tokens=plan.tokens, **figures, gradient_checkpointing=saves)
+        if saves:
+            save_memory(self.model)
+        return saves
 
     def _step(self) -> None:
         self.train_on(window(self.rows, self.options, self.progress.step, self.world.size))
@@ -147,17 +160,23 @@ class Loop:
             self.optimizer.zero_grad(set_to_none=True)
             free_memory()
             restore_rng(rng)
-            self._narrow(stage, text)
+            self._narrow(stage, text, rng)
 
-    def _narrow(self, stage: str, text: str) -> None:
+    def _narrow(self, stage: str, text: str, rng: Tensors) -> None:
         progress, step = self.progress, self.progress.step
         if progress.narrowed:
             place = f"{step} of {self.plan.total_steps}, epoch {self._epoch():.1f}"
-            raise TrainerError(f"out_of_memory_in_{stage}", text=text.rstrip("."), place=place)
+            if stage == "validation":  # its step is done, and must not be lost with it
+                self._save(rng)
+            raise TrainerError(f"out_of_memory_in_{stage}", text=text.rstrip("."), place=place, kept=self._kept())
         progress.narrowed = True
         progress.micro_batch_size = max(1, self.options.micro_batch_size // 2)
         save_memory(self.model)
         self.attempt.journal.event("narrowed", stage=stage, step=step, micro_batch_size=progress.micro_batch_size)
+
+    def _kept(self) -> str:
+        found = newest([self.folder], self._fits())
+        return f"the last complete checkpoint, {found.name}, is kept" if found else "no checkpoint was complete yet"
 
     def _obey(self, rng: Tensors) -> None:
         """What this window has done so far is dropped; it will be done again, with the same random numbers."""
@@ -171,10 +190,12 @@ class Loop:
     def _save(self, rng: Tensors) -> None:
         if self.world.rank > 0:
             return
-        fits = fits_of(len(self.rows), self.options, self.world.size)
-        made = save(self.folder, self.model, self.optimizer, self.progress, rng=rng, fits=fits)
+        made = save(self.folder, self.model, self.optimizer, self.progress, rng=rng, fits=self._fits())
         self.saved_at = time.monotonic()
         self.attempt.journal.event("checkpoint", step=self.progress.step, name=made.name)
+
+    def _fits(self) -> Fits:
+        return fits_of(len(self.rows), self.options, self.world.size)
 
     def _record(self, loss: float, norm: float, rate: float, *, tokens: int, seconds: float) -> None:
         self.progress.step += 1

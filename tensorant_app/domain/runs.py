@@ -87,6 +87,7 @@ LIFECYCLE = Lifecycle(
     final=frozenset({_S.COMPLETED, _S.NO_GAIN, _S.FAILED, _S.REFUSED, _S.CANCELLED}),
 )
 
+TRIAL_OVER_TIME = "The trial was not finished within its time limit. Its report holds what was measured."
 KEEPS_MACHINE = _AT_WORK
 """Entering any other state asks for the machine's release in the same transaction."""
 
@@ -129,6 +130,8 @@ class RunFacts:
     wants_pause: bool
     is_adapter_verified: bool | None
     """None while nobody has looked."""
+    is_trial: bool = False
+    """Then there is nothing to recover: whatever is not finished has failed."""
 
 
 def decide(facts: RunFacts, now: datetime) -> Move | None:
@@ -157,6 +160,8 @@ def _progress(facts: RunFacts) -> Move | None:
         case _S.PACKAGING if facts.work is Work.DONE and facts.is_adapter_verified is not None:
             if facts.is_adapter_verified:
                 return Move("ready")
+            if facts.is_trial:
+                return Move("fail", RunReason.ADAPTER_UNVERIFIED, "The trial's adapter does not match its manifest.")
             return Move("stick", RunReason.ADAPTER_UNVERIFIED, "The adapter's files do not match its manifest.")
     return None
 
@@ -199,5 +204,7 @@ def _lost(facts: RunFacts) -> Move:
 def _out_of_time(facts: RunFacts) -> Move:
     if facts.state is _S.LAUNCHING:
         return Move("fail", RunReason.DEADLINE, "The machine did not start within the maximum runtime.")
+    if facts.is_trial:
+        return Move("fail", RunReason.DEADLINE, TRIAL_OVER_TIME)
     sentence = "The maximum runtime was reached. Resume with a longer limit, or cancel the run."
     return Move("overrun", RunReason.DEADLINE, sentence)

@@ -1,9 +1,16 @@
-"""Which providers there are, by the name that machines carry."""
+"""Which providers and stores there are, by the name that settings and machines carry."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from tensorant_app.domain.connections import LOCAL, RUNPOD
+from tensorant_app.providers import runpod
+from tensorant_app.providers.base import FileStore, Provider
 from tensorant_app.providers.local import LocalProvider
 
-LOCAL = "local"
+PROVIDERS: dict[str, Callable[..., Provider]] = {LOCAL: LocalProvider, RUNPOD: runpod.connect}
+"""This computer: interpreter, folder, installation. RunPod: API key, installation."""
 
-PROVIDERS = {LOCAL: LocalProvider}
+STORES: dict[str, Callable[..., FileStore]] = {}
+"""RunPod: access key, secret key, data center, volume id."""

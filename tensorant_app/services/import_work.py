@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import resource
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
@@ -38,6 +39,7 @@ ROWS_SCHEMA = pa.schema(
 )
 """The fields of `Row`, in order."""
 _BATCH = 4_000
+_TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
 
 
@@ -65,8 +67,7 @@ def read_file(
 
 def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = None) -> dict[str, Any]:
     """The strict reading alone: rows, errors, and what the whole file shows."""
-    size = max(source.stat().st_size, 1)
-    progress = _Progress(folder, size)
+    progress = _Progress(folder, source.stat().st_size, "reading")
     reading = Reading(source, mapping=mapping, tell=progress.tell)
     summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
@@ -97,14 +98,14 @@ def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = Non
 
 def list_notices(folder: Path, rows: int, tokens: tuple[str, ...] | list[str]) -> int:
     """A second pass over the stored rows, for what is odd in one row; answers how many notices there are."""
-    finders, progress, count = finders_for(tokens), _Progress(folder, rows), 0
+    finders, progress, count = finders_for(tokens), _Progress(folder, rows, "looking"), 0
     with (folder / WARNINGS).open("a", encoding="utf-8") as listed:
         for done, row in enumerate(_stored(folder / ROWS), start=1):
             for notice in notices_of(row, finders):
                 count += 1
                 _write(listed, notice)
             if done % _BATCH == 0:
-                progress.tell(done, "looking")
+                progress.tell(done)
     return count
 
 
@@ -154,15 +155,15 @@ class _Rows:
 
 
 class _Progress:
-    """progress.json beside the job, written at every hundredth."""
+    """progress.json beside the job: how much of what is done, written at most twice a second."""
 
-    def __init__(self, folder: Path, total: int) -> None:
-        self._path, self._total, self._next = folder / PROGRESS, max(total, 1), 0
+    def __init__(self, folder: Path, total: int, step: str) -> None:
+        self._path, self._total, self._step, self._next = folder / PROGRESS, max(total, 1), step, 0.0
 
-    def tell(self, done: int, step: str = "reading") -> None:
-        if done >= self._next:
-            self._next = done + self._total // 100
-            write_file(self._path, json.dumps({"done": done, "total": self._total, "step": step}))
+    def tell(self, done: int) -> None:
+        if (at := time.monotonic()) >= self._next:
+            self._next = at + _TELL_SECONDS
+            write_file(self._path, json.dumps({"done": done, "total": self._total, "step": self._step}))
 
 
 def _write(file: Any, found: RowError | Notice) -> None:

@@ -27,6 +27,7 @@ from tensorant_app.domain.machines import HOLDS_SLOT, MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunPurpose, RunReason, RunState
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import evaluations, machines
 from tensorant_app.services.audit import write_audit
@@ -83,6 +84,8 @@ class RunDetail:
     scores: Mapping[str, float] | None
     baseline_scores: Mapping[str, float] | None
     peak_rss_mb: int | None
+    trial: Mapping[str, Any] | None
+    """The bounds of a small training trial."""
 
 
 def save_draft(
@@ -93,13 +96,16 @@ def save_draft(
     version_id: UUID,
     baseline_id: UUID,
     settings: Mapping[str, Any],
+    trial: Mapping[str, Any] | None = None,
+    trial_id: UUID | None = None,
     margin: float = 0.0,
 ) -> UUID:
-    """A draft costs nothing; its settings never change again."""
+    """A draft costs nothing; its settings never change again. With `trial`, its bounds, it measures what they take."""
     caller.require(Permission.PREPARE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
     checked = _require_usable(name, version, baseline, settings)
+    bounds = TrialSettings.of(trial).as_values() if trial is not None else None
     at = now_of(session)
     rule = GateRule(choose_metric(report_of(session, version.id).labels), margin=margin)
     run = Run(
@@ -111,10 +117,13 @@ def save_draft(
         baseline_id=baseline.id,
         created_by=caller.member_id,
         name=name.strip(),
-        purpose=RunPurpose.FULL,
+        purpose=RunPurpose.FULL if bounds is None else RunPurpose.TRIAL,
         state=RunState.DRAFT,
         settings=checked.as_values(),
         gate=asdict(rule),
+        trial=bounds,
+        trial_id=trial_id,
+        evaluates=bounds is None,
     )
     session.add(run)
     write_audit(session, caller, "runs.save", run.id)
@@ -122,10 +131,13 @@ def save_draft(
 
 
 def launch_run(session: Session, caller: Caller, run_id: UUID, *, evaluates: bool | None = None) -> None:
-    """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after."""
+    """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after.
+
+    A trial is never scored.
+    """
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
-    run.evaluates = run.evaluates if evaluates is None else evaluates
+    run.evaluates = run.purpose is RunPurpose.FULL and (run.evaluates if evaluates is None else evaluates)
     run.queued_at = now_of(session)
     advance(session, run, Move("enqueue"), Cause.MEMBER)
     write_audit(session, caller, "runs.launch", run.id, shown_price_micros=0)
@@ -171,6 +183,7 @@ def show_run(session: Session, caller: Caller, run_id: UUID) -> RunDetail:
         scores=evaluation.scores if evaluation else None,
         baseline_scores=session.get_one(Evaluation, run.baseline_id).scores,
         peak_rss_mb=machine.result.peak_rss_mb if machine and machine.result else None,
+        trial=run.trial,
     )
 
 
@@ -212,9 +225,24 @@ def has_free_slot(session: Session, run: Run) -> bool:
     return session.exec(held.select_from(Machine)).one() < organization.run_slots
 
 
+def holds_machine(session: Session, run_id: UUID) -> bool:
+    """Whether some machine of the run, of whichever attempt, is not proved gone."""
+    held = select(Machine.id).where(
+        Machine.use == Use.RUN, Machine.subject_id == run_id, col(Machine.state).in_(list(HOLDS_SLOT))
+    )
+    return session.exec(held).first() is not None
+
+
 def time_left(run: Run) -> timedelta:
     """Of the maximum runtime, which covers all attempts together."""
-    return timedelta(hours=run.settings["maximum_runtime_hours"], seconds=-run.seconds_used)
+    return maximum_runtime(run) - timedelta(seconds=run.seconds_used)
+
+
+def maximum_runtime(run: Run) -> timedelta:
+    """A trial's own, where it is one; that of the full run stands beside it and counts nothing here."""
+    if run.trial is not None:
+        return timedelta(minutes=run.trial["trial_minutes"])
+    return timedelta(hours=run.settings["maximum_runtime_hours"])
 
 
 def promise_all(session: Session) -> None:

@@ -22,17 +22,20 @@ from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain import run_form
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.errors import Forbidden, NotFound
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import ALLOWED, OPERATOR_MAY, Caller, Permission, Role, operator
-from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.domain.splits import Fractions
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import (
     baselines,
     bases,
+    connecting,
     datasets,
     downloads,
     drafts,
@@ -44,6 +47,7 @@ from tensorant_app.services import (
     links,
     logs,
     metrics,
+    offers,
     organizations,
     overview,
     previews,
@@ -53,12 +57,14 @@ from tensorant_app.services import (
     run_list,
     runs,
     scorecards,
+    sealing,
     sessions,
+    trials,
     uploads,
     versions,
 )
 from tensorant_app.services.bases import BaseFacts
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import find_connection, store
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.plain_base import REPO_ID as BASE_REPO_ID
@@ -93,6 +99,8 @@ class World:
     queued_run: UUID
     failed_run: UUID
     scored_run: UUID
+    finished_trial: UUID
+    connection: UUID
 
 
 @dataclass(frozen=True)
@@ -106,6 +114,38 @@ class Case:
 
 
 CASES: dict[str, Case] = {
+    "connecting.list_connections": Case(Permission.SEE, lambda s, c, w: connecting.list_connections(s, c), is_own=True),
+    "connecting.save_connection": Case(
+        Permission.OWN,
+        lambda s, c, w: connecting.save_connection(
+            s, c, ConnectionKind.RUNPOD_COMPUTE, {"api_key": "rpa_0123456789abcdef"}
+        ),
+        is_own=True,
+    ),
+    "connecting.recheck_connection": Case(
+        Permission.OWN, lambda s, c, w: connecting.recheck_connection(s, c, w.connection)
+    ),
+    "connecting.remove_connection": Case(
+        Permission.OWN, lambda s, c, w: connecting.remove_connection(s, c, w.connection)
+    ),
+    "organizations.show_slots": Case(
+        Permission.SEE, lambda s, c, w: organizations.show_slots(s, c), is_own=True, is_personal=True
+    ),
+    "organizations.set_slots": Case(
+        Permission.ADMINISTER, lambda s, c, w: organizations.set_slots(s, c, "3"), is_own=True
+    ),
+    "offers.note_looking": Case(
+        Permission.SEE, lambda s, c, w: offers.note_looking(s, c, 2), is_own=True, is_personal=True
+    ),
+    "offers.refresh_offers": Case(
+        Permission.PREPARE, lambda s, c, w: offers.refresh_offers(s, _connected(s, c), 2), is_own=True
+    ),
+    "offers.switch_off": Case(
+        Permission.OPERATE, lambda s, c, w: offers.switch_off(s, c, "A100", "Not in our plan.", "")
+    ),
+    "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
+    "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
+    "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
     "baselines.list_baselines": Case(Permission.SEE, lambda s, c, w: baselines.list_baselines(s, c, w.project_id)),
     "bases.inspect_for": Case(
         Permission.PREPARE, lambda s, c, w: bases.inspect_for(c, BASE_REPO_ID, BASE_REVISION), is_own=True
@@ -120,6 +160,9 @@ CASES: dict[str, Case] = {
     "downloads.import_errors": Case(Permission.SEE, lambda s, c, w: downloads.import_errors(s, c, w.ready)),
     "downloads.job_files": Case(Permission.SEE, lambda s, c, w: downloads.job_files(s, c, w.draft_run)),
     "drafts.copy_to_form": Case(Permission.PREPARE, lambda s, c, w: drafts.copy_to_form(s, c, w.draft_run)),
+    "drafts.create_full_draft": Case(
+        Permission.PREPARE, lambda s, c, w: drafts.create_full_draft(s, c, w.finished_trial)
+    ),
     "drafts.create_retry_draft": Case(
         Permission.PREPARE, lambda s, c, w: drafts.create_retry_draft(s, c, w.failed_run)
     ),
@@ -201,6 +244,7 @@ CASES: dict[str, Case] = {
     "imports.cancel_import": Case(Permission.PREPARE, lambda s, c, w: imports.cancel_import(s, c, w.checking)),
     "imports.show_import": Case(Permission.SEE, lambda s, c, w: imports.show_import(s, c, w.ready)),
     "imports.read_errors": Case(Permission.SEE, lambda s, c, w: imports.read_errors(s, c, w.ready)),
+    "trials.show_trial": Case(Permission.SEE, lambda s, c, w: trials.show_trial(s, c, w.finished_trial)),
     "versions.create_version": Case(
         Permission.PREPARE, lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1)
     ),
@@ -272,7 +316,12 @@ def world(caller: Caller) -> World:
             queued_run=_run(session, draft, state=RunState.QUEUED),
             failed_run=_run(session, draft, state=RunState.FAILED),
             scored_run=_run(session, draft, state=RunState.EVALUATING, evaluation_id=queued.id),
+            finished_trial=_run(
+                session, draft, state=RunState.COMPLETED, purpose=RunPurpose.TRIAL, trial=TrialSettings().as_values()
+            ),
+            connection=factories.connect(session, caller.organization_id).id,
         )
+        offers.switch_off(session, operator(), "H100", "Not in our plan.", "")
         session.get_one(Evaluation, found.baseline).answers_key = DOWNLOAD
         session.flush()
         session.add(_adapter(session, session.get_one(Run, found.scored_run)))
@@ -358,8 +407,8 @@ def test_a_list_holds_nothing_of_another_organization(world: World) -> None:
 
     with reading() as session:
         assert [view.id for view in runs.list_runs(session, stranger)] == [own]
-        assert len(runs.list_runs(session, world.owner)) == 4
-        assert len(runs.list_runs(session, operator())) == 5
+        assert len(runs.list_runs(session, world.owner)) == 5
+        assert len(runs.list_runs(session, operator())) == 6
 
 
 class _Done(Exception):
@@ -390,6 +439,13 @@ def end_own(session: Session, caller: Caller) -> None:
         sessions.open_session(session, user_id, sessions.Visitor("127.0.0.1", "a browser"), how="test")
         own = session.exec(select(SignIn.id).where(SignIn.user_id == user_id)).one()
     sessions.end_session(session, caller, own)
+
+
+def _connected(session: Session, caller: Caller) -> Caller:
+    """A stranger's organization has an account of its own."""
+    if caller.organization_id and not find_connection(session, caller.organization_id, ConnectionKind.RUNPOD_COMPUTE):
+        factories.connect(session, caller.organization_id)
+    return caller
 
 
 def _adapter(session: Session, run: Run) -> Adapter:

@@ -14,7 +14,18 @@ from trainer import loop as loop_module
 from trainer.attempt import Attempt
 from trainer.base import load_model
 from trainer.checkpoint import Progress, rng_state
-from trainer.contract import EVENTS, METRICS, SAMPLES, AttemptKeys, Base, Outcome, Plan, hash_file, verify_folder
+from trainer.contract import (
+    CHECKPOINTS,
+    EVENTS,
+    METRICS,
+    SAMPLES,
+    AttemptKeys,
+    Base,
+    Outcome,
+    Plan,
+    hash_file,
+    verify_folder,
+)
 from trainer.curves import note_loss, note_validation, overfits, require_finite
 from trainer.errors import WORDINGS, TrainerError
 from trainer.loop import Loop
@@ -44,6 +55,20 @@ def test_too_little_memory_halves_the_micro_batch_once_and_trains_to_the_same_lo
     assert losses(volume, narrow) == pytest.approx(losses(volume, roomy), abs=2e-4)
 
 
+def test_activations_are_computed_again_only_where_memory_asks_for_it_and_change_nothing(volume: Volume) -> None:
+    roomy, small = volume.add_run("much-free", options=OPTIONS), volume.add_run("little-free", options=OPTIONS)
+
+    assert volume.run("train", roomy) == 0
+    assert volume.run("train", small, patch="hardly_any_memory_free") == 0
+
+    (kept,), (again,) = events(volume, roomy, "memory_planned"), events(volume, small, "memory_planned")
+    assert (kept["gradient_checkpointing"], again["gradient_checkpointing"]) == (False, True)
+    assert again["free_mb"] == 64
+    assert again["needed_mb"] < kept["needed_mb"]
+    assert not events(volume, small, "narrowed")
+    assert losses(volume, small) == losses(volume, roomy)
+
+
 def test_memory_that_is_never_enough_in_validation_says_so_and_keeps_the_last_checkpoint(volume: Volume) -> None:
     options = replace(PLAIN, checkpoint_unit="steps", checkpoint_every_steps=4)
     keys = volume.add_run("tight", options=options)
@@ -54,6 +79,8 @@ def test_memory_that_is_never_enough_in_validation_says_so_and_keeps_the_last_ch
     assert failure is not None
     assert (code, failure.code) == (32, "out_of_memory_in_validation")
     assert "in validation after step 4 of 24" in failure.message
+    assert "the last complete checkpoint, step-000004, is kept" in failure.advice
+    assert verify_folder(volume.root / keys.outputs / CHECKPOINTS / "step-000004").facts["step"] == 4
     assert "training itself fitted" in failure.message
     assert "shorter context" in failure.advice
 
@@ -116,7 +143,7 @@ def test_a_spike_that_heals_is_no_divergence() -> None:
 
 
 def test_a_step_without_a_token_to_learn_or_with_a_wild_gradient_is_named_before_the_weights_change() -> None:
-    with pytest.raises(TrainerError, match="Step 3 has no token to learn: 0 trained tokens") as masked:
+    with pytest.raises(TrainerError, match=r"Step 3 .*: 0 trained tokens .* gradient that is not a finite") as masked:
         require_finite(0.0, float("nan"), learned=0, step=3, rows=[8, 4])
     with pytest.raises(TrainerError, match="gradient was not a finite number at step 5, which had 12 trained") as wild:
         require_finite(1.2, float("nan"), learned=12, step=5, rows=[8, 4])
