@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorant_app.components.checks import CheckLine
 from tensorant_app.domain.readiness import Finding, Verdict, gib
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, SETTINGS, changed_fields
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, SETTINGS, TRIAL, changed_fields
 from tensorant_app.pages.run_actions import say_time
 from tensorant_app.services import previews
 from tensorant_app.services.drafts import VersionChoice
@@ -91,8 +91,9 @@ def _line(finding: Finding, subject: Subject) -> CheckLine:
 
 
 def default_marks(typed: dict[str, str]) -> dict[str, bool]:
-    changed = set(changed_fields(typed))
-    return {name: name not in changed for name in SETTINGS}
+    names = (PURPOSE, *SETTINGS, *TRIAL)
+    changed = set(changed_fields(typed, names))
+    return {name: name not in changed for name in names}
 
 
 def changed_words(typed: dict[str, str]) -> str:
