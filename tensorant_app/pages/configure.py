@@ -227,6 +227,7 @@ def _estimate() -> rx.Component:
             Fact("At most", State.typed["maximum_runtime_hours"], unit="h", shown=~_IS_TRIAL),
             Fact("At most", State.typed["trial_minutes"], unit="min", under="the trial", shown=_IS_TRIAL),
         ),
+        if_text(summary.sway, rx.el.p(summary.sway, class_name="meta", style={"margin_top": "8px"})),
         rule(),
         data_list(
             Fact("Training rows", summary.rows),

@@ -30,6 +30,8 @@ class Summary:
     steps: str = "–"
     steps_note: str = ""
     batch: str = "–"
+    sway: str = ""
+    """What pulls the time up or down."""
     needed: str = "–"
     """Memory."""
 
@@ -50,7 +52,8 @@ def summarize(estimate: Estimate | None) -> Summary:
     plan = estimate.plan
     return Summary(
         time=say_time(estimate),
-        source=estimate.source,
+        source=estimate.source_words,
+        sway=estimate.sway,
         rows=f"{estimate.rows:,}",
         tokens=say_tokens(estimate.tokens_per_epoch),
         steps=f"{plan.total_steps:,}",

@@ -212,7 +212,7 @@ def _card(view: LaunchView) -> LaunchCard:
         project=str(view.project_id),
         name=view.name,
         expected=say_time(view.estimate),
-        source=view.estimate.source[:1].upper() + view.estimate.source[1:],
+        source=view.estimate.source_words[:1].upper() + view.estimate.source_words[1:],
         limit=say_seconds(view.maximum_runtime.total_seconds()),
         queue=f"{held} of {slots} slots are in use. {waits}",
         plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
