@@ -2,49 +2,90 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
 
 from tensorant_app.domain.machines import RENTED, Presence, ProofRules, Sighting
-from tensorant_app.domain.money import HourlyRate, Money
-from tensorant_app.providers.base import MachineRequest, Offer, Rented
+from tensorant_app.domain.money import HourlyRate
+from tensorant_app.providers.base import BillLine, Listed, LogLine, MachineRequest, Offer, Rented, Stock, sight
+
+INSTALLATION = "fake-installation"
+RATE = HourlyRate.dollars("1.50")
+GIB = 1024**3
 
 
 def nothing(request: MachineRequest) -> None:
     pass
 
 
+@dataclass
 class FakeProvider:
     """Machines in a dictionary. `before_create` and `after_create` may raise: the call or its answer is lost."""
 
-    free = False
+    rules: ProofRules = RENTED
+    free: bool = False
+    pause: timedelta = timedelta(0)
+    asked: list[str] = field(default_factory=list)
+    """Every create call that reached the provider."""
+    requests: list[MachineRequest] = field(default_factory=list)
+    deleted: list[str] = field(default_factory=list)
+    """Names and ids, each time that a delete was asked for."""
+    machines: dict[str, Presence] = field(default_factory=dict)
+    twins: list[Listed] = field(default_factory=list)
+    """Further machines of the account: of the same name, or a stranger's."""
+    rate: HourlyRate = RATE
+    """What a machine of it really costs."""
+    stock: Stock = Stock.HIGH
+    troubles: list[str] = field(default_factory=list)
+    lines: list[LogLine] = field(default_factory=list)
+    bills: dict[str, list[BillLine]] = field(default_factory=dict)
+    before_create: Callable[[MachineRequest], None] = nothing
+    after_create: Callable[[MachineRequest], None] = nothing
+    on_release: Callable[[str], None] = lambda name: None
 
-    def __init__(self, rules: ProofRules = RENTED) -> None:
-        self.rules = rules
-        self.asked: list[str] = []
-        """Every create call that reached the provider."""
-        self.deleted: list[str] = []
-        self.machines: dict[str, Presence] = {}
-        self.before_create: Callable[[MachineRequest], None] = nothing
-        self.after_create: Callable[[MachineRequest], None] = nothing
-        self.on_release: Callable[[str], None] = lambda name: None
+    def check(self) -> Sequence[str]:
+        return list(self.troubles)
 
-    def offers(self) -> Sequence[Offer]:
-        return [Offer("fake", 80 * 1024**3, HourlyRate(Money.dollars("1.50")), None)]
+    def offers(self, count: int = 1) -> Sequence[Offer]:
+        return [Offer("fake", "Fake 80", 80 * GIB, RATE, max_count=8, stock=self.stock, capability="9.0")]
 
     def create(self, request: MachineRequest) -> Rented:
         self.before_create(request)
         self.asked.append(request.name)
+        self.requests.append(request)
         self.machines[request.name] = Presence.PRESENT
         self.after_create(request)
-        return Rented(f"id-{request.name}", "RUNNING")
+        return Rented(f"id-{request.name}", "RUNNING", self.rate)
+
+    def listing(self) -> Sequence[Listed]:
+        present = [
+            Listed(name, f"id-{name}", presence.value, presence, rate=self.rate, installation=INSTALLATION, gpu_count=1)
+            for name, presence in self.machines.items()
+            if presence is not Presence.ABSENT
+        ]
+        return [*present, *self.twins]
 
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
-        presence = self.machines.get(name, Presence.ABSENT)
-        ids = () if presence is Presence.ABSENT else (f"id-{name}",)
-        return Sighting(at, presence, ids, presence.value)
+        return sight(self.listing(), name, INSTALLATION, at)
 
-    def release(self, name: str, outputs: str) -> None:
+    def stop(self, name: str) -> None:
+        self.machines[name] = Presence.STOPPED
+
+    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
         self.on_release(name)
         self.deleted.append(name)
         self.machines.pop(name, None)
+        self.twins = [twin for twin in self.twins if twin.name != name and twin.provider_id not in known]
+
+    def terminate(self, provider_id: str) -> None:
+        self.on_release(provider_id)
+        self.deleted.append(provider_id)
+        self.machines.pop(provider_id.removeprefix("id-"), None)
+        self.twins = [twin for twin in self.twins if twin.provider_id != provider_id]
+
+    def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:
+        return iter(self.lines[int(after or 0) :])
+
+    def bill(self, provider_id: str, since: datetime, until: datetime) -> Sequence[BillLine]:
+        return [line for line in self.bills.get(provider_id, []) if line.start < until and line.end > since]

@@ -18,6 +18,8 @@ TensorantError
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from enum import StrEnum
 
 
 class TensorantError(Exception):
@@ -64,15 +66,56 @@ class Refused(TensorantError):
 
 
 class ProviderError(TensorantError):
-    pass
+    """`request_id` is what the provider's support asks for; `retry_after` is how long it wants to be left alone."""
+
+    def __init__(self, message: str, *, request_id: str | None = None, retry_after: timedelta | None = None) -> None:
+        super().__init__(message)
+        self.request_id = request_id
+        self.retry_after = retry_after
+
+
+class DenialReason(StrEnum):
+    """Why nothing was made. Each is definite: no machine exists and nothing is billed."""
+
+    CAPACITY = "capacity"
+    """No such machine is free now."""
+    MONEY = "money"
+    """The account's balance does not cover it."""
+    PRICE = "price"
+    """It costs more than the limit."""
+    INVALID = "invalid"
+    """The request breaks a rule; asking the same again is useless."""
+    QUOTA = "quota"
+    """Too many requests, or too many machines for this account."""
+    UNREACHABLE = "unreachable"
+    """No connection came about, so nothing was sent."""
+
+
+_PASSING = frozenset({DenialReason.CAPACITY, DenialReason.QUOTA, DenialReason.UNREACHABLE})
 
 
 class Denied(ProviderError):
-    """The provider refused for certain; `is_capacity` where another try may succeed later."""
+    """The provider refused for certain."""
 
-    def __init__(self, message: str, *, is_capacity: bool = False) -> None:
-        super().__init__(message)
-        self.is_capacity = is_capacity
+    def __init__(
+        self,
+        message: str,
+        reason: DenialReason = DenialReason.INVALID,
+        *,
+        request_id: str | None = None,
+        retry_after: timedelta | None = None,
+    ) -> None:
+        super().__init__(message, request_id=request_id, retry_after=retry_after)
+        self.reason = reason
+
+    @property
+    def is_capacity(self) -> bool:
+        return self.reason is DenialReason.CAPACITY
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether asking for another machine later can succeed with nothing changed."""
+        return self.reason in _PASSING
 
 
 class Unknown(ProviderError):

@@ -4,13 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
-from tensorant_app.domain.machines import ProofRules, Sighting
-from tensorant_app.domain.money import HourlyRate
+from tensorant_app.domain.machines import Presence, ProofRules, Sighting
+from tensorant_app.domain.money import HourlyRate, Money
+
+INSTALLATION_VARIABLE = "TENSORANT_INSTALLATION"
+MACHINE_VARIABLE = "TENSORANT_MACHINE"
+"""A machine is ours only where its environment names this installation, and its own name, exactly."""
+
+
+class Stock(StrEnum):
+    """How likely a machine type is to be had now, in the provider's coarse words."""
+
+    NONE = "none"
+    LOW = "low"
+    MEDIUM = "medium"
+    HIGH = "high"
+    UNKNOWN = "unknown"
+
+
+class Storage(StrEnum):
+    """Where a machine keeps its files."""
+
+    VOLUME = "volume"
+    """On the exchange with the console; outlives the machine."""
+    POD = "pod"
+    """On the machine's own disk; a person carries `adapter.zip` over."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,15 +42,30 @@ class Offer:
     """A machine type that could be rented."""
 
     gpu_type: str
+    """The provider's own id."""
+    label: str
     memory_bytes: int
+    """Of one GPU; on this computer what a new process could use now."""
     rate: HourlyRate
-    reason: str | None
-    """Why it cannot be chosen; None where it can."""
+    """Of one GPU; the machine costs `rate * count`."""
+    reason: str | None = None
+    """Why it cannot be chosen, as a sentence; None where it can."""
+    max_count: int = 1
+    """GPUs of this type in one machine."""
+    stock: Stock = Stock.UNKNOWN
+    """In the best data center."""
+    data_centers: Mapping[str, Stock] = field(default_factory=dict)
+    arch: str = "amd64"
+    """Of the host's processor: amd64 or arm64."""
+    capability: str = ""
+    """CUDA compute capability such as 8.9; empty where not known."""
+    cuda_versions: Sequence[str] = ()
+    """That some host offers now; empty where not told."""
 
 
 @dataclass(frozen=True, slots=True)
 class MachineRequest:
-    """One machine, asked for once."""
+    """One machine, asked for once. This computer ignores what it has no use for."""
 
     name: str
     gpu_type: str
@@ -35,6 +74,18 @@ class MachineRequest:
     outputs: str
     """Key of the attempt's output folder on the volume."""
     environment: Mapping[str, str]
+    """Readable by everybody with access to the account: never a secret."""
+    secrets: Mapping[str, str] = field(default_factory=dict)
+    """Variable → name of the account's own secret, which the provider fills in on the machine."""
+    gpu_count: int = 1
+    image: str = ""
+    """Pinned by digest."""
+    data_center: str | None = None
+    volume_id: str | None = None
+    disk_gb: int = 60
+    min_cuda: str = "12.8"
+    """The image's own CUDA: an older driver starts the container for ever and bills it."""
+    storage: Storage = Storage.VOLUME
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,28 +94,124 @@ class Rented:
 
     provider_id: str
     provider_status: str
+    rate: HourlyRate | None = None
+    """What the whole machine really costs; None where the answer does not say."""
+    created_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """One machine of the account, as its list shows it now."""
+
+    name: str
+    provider_id: str
+    provider_status: str
+    """The provider's own word."""
+    presence: Presence
+    rate: HourlyRate | None = None
+    """Of the whole machine now; zero where it is stopped."""
+    installation: str | None = None
+    """Whose machine its environment says it is; None where it does not say."""
+    created_at: datetime | None = None
+    started_at: datetime | None = None
+    uptime_s: int | None = None
+    """Since the container began; None while it is not up. It goes backwards when the container starts again."""
+    gpu_type: str | None = None
+    gpu_count: int | None = None
+    """What it really got; zero where the host had none free."""
+    data_center: str | None = None
+    actions: frozenset[str] = frozenset()
+    """What may be asked of it now."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogLine:
+    """One line of a machine's log."""
+
+    at: datetime | None
+    source: str
+    """`container` or `system`: the machine's work, or the provider bringing it up."""
+    text: str
+    cursor: str
+    """Hand it back to read on behind this line."""
+
+
+@dataclass(frozen=True, slots=True)
+class BillLine:
+    """What the provider says it billed for one span of time; it may say otherwise later."""
+
+    start: datetime
+    end: datetime
+    """Not included."""
+    amount: Money
 
 
 class Provider(Protocol):
-    """Machines of one account. Every call may raise `ProviderError`; a lost answer raises `Unknown`."""
+    """Machines of one account. Every call may raise `ProviderError` and answers or gives up within about 10 seconds."""
 
     rules: ProofRules
     free: bool
     """Nothing it does is billed."""
 
-    def offers(self) -> Sequence[Offer]: ...
+    @property
+    def pause(self) -> timedelta:
+        """How long the last answers ask to leave the provider alone; zero in ordinary times."""
+        ...
+
+    def check(self) -> Sequence[str]:
+        """What is wrong with the account or the key, as sentences; empty where all is well."""
+        ...
+
+    def offers(self, count: int = 1) -> Sequence[Offer]:
+        """Every machine type, with its stock for `count` GPUs in one machine."""
+        ...
 
     def create(self, request: MachineRequest) -> Rented:
-        """Ask once. Never retries by itself."""
+        """Ask once; never retries after a byte was sent. `Denied` and `AuthFailed` are definite, `Unknown` may have made it."""
+        ...
+
+    def listing(self) -> Sequence[Listed]:
+        """Every machine of the account, whoever made it; one call for all."""
         ...
 
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
         """Whatever bears this name now."""
         ...
 
-    def release(self, name: str, outputs: str) -> None:
-        """Delete every machine of this name. One already gone is a success."""
+    def stop(self, name: str) -> None:
+        """Keep the disk, end the computing. `Unsupported` where releasing is the only way."""
         ...
+
+    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
+        """Delete every machine of this name and the `known` ids, listed or not. One already gone is a success, and no proof."""
+        ...
+
+    def terminate(self, provider_id: str) -> None:
+        """Delete this one machine, whatever its name. One already gone is a success, and no proof."""
+        ...
+
+    def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:
+        """Lines behind the cursor `after`, oldest first, for as long as the provider sends them."""
+        ...
+
+    def bill(self, provider_id: str, since: datetime, until: datetime) -> Sequence[BillLine]:
+        """Hours that touch the span, oldest first; empty where nothing is known yet."""
+        ...
+
+
+def sight(machines: Sequence[Listed], name: str, installation: str, at: datetime) -> Sighting:
+    """One look at a name in an account's list. Another installation's machine of that name is not ours."""
+    ours = [machine for machine in machines if (machine.name, machine.installation) == (name, installation)]
+    alive = [machine for machine in ours if machine.presence is not Presence.GONE]
+    shown = min(alive or ours, key=lambda machine: _ORDER.index(machine.presence), default=None)
+    if shown is None:
+        return Sighting(at, Presence.ABSENT)
+    ids = tuple(machine.provider_id for machine in alive or ours)
+    return Sighting(at, shown.presence, ids, shown.provider_status)
+
+
+_ORDER = (Presence.PRESENT, Presence.UNKNOWN, Presence.EXITED, Presence.STOPPED, Presence.GONE, Presence.ABSENT)
+"""Of several machines of one name, the one that costs most is shown."""
 
 
 class FileStore(Protocol):

@@ -8,14 +8,14 @@ import os
 import signal
 import subprocess
 import time
-from collections.abc import Mapping, Sequence
-from datetime import datetime
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
 from pathlib import Path
 
-from tensorant_app.domain.errors import Denied, Transient
+from tensorant_app.domain.errors import Denied, Transient, Unsupported
 from tensorant_app.domain.machines import THIS_COMPUTER, Presence, Sighting
-from tensorant_app.domain.money import HourlyRate, Money
-from tensorant_app.providers.base import MachineRequest, Offer, Rented
+from tensorant_app.domain.money import FREE
+from tensorant_app.providers.base import BillLine, Listed, LogLine, MachineRequest, Offer, Rented, Stock
 from trainer.contract import BOOT, LOCK, LOG, RESULT, Boot, load
 
 THIS_GPU_TYPE = "this-computer"
@@ -43,14 +43,22 @@ class LocalProvider:
 
     rules = THIS_COMPUTER
     free = True
+    pause = timedelta(0)
 
-    def __init__(self, python: Path, volume: Path) -> None:
+    def __init__(self, python: Path, volume: Path, installation: str = "") -> None:
         self._python = python
         self._volume = volume
+        self._installation = installation
 
-    def offers(self) -> Sequence[Offer]:
-        free_memory = available_memory()
-        return [Offer(THIS_GPU_TYPE, free_memory, HourlyRate(Money(0)), None)]
+    def check(self) -> Sequence[str]:
+        if os.access(self._python, os.X_OK):
+            return []
+        return [
+            f"The trainer's interpreter {self._python} cannot be run. Set TENSORANT_TRAINER_PYTHON to one that has torch."
+        ]
+
+    def offers(self, count: int = 1) -> Sequence[Offer]:
+        return [Offer(THIS_GPU_TYPE, "This computer", available_memory(), FREE, stock=Stock.HIGH, arch=_arch())]
 
     def create(self, request: MachineRequest) -> Rented:
         """Start the trainer in its own session. Its lock makes a second start harmless."""
@@ -61,7 +69,16 @@ class LocalProvider:
         except OSError as error:
             raise Denied(f"The trainer could not be started on this computer: {error}.") from error
         self._await_boot(outputs, process)
-        return Rented(f"pid-{process.pid}", "running")
+        return Rented(f"pid-{process.pid}", "running", FREE)
+
+    def listing(self) -> Sequence[Listed]:
+        """Every attempt that ever booted and was not released; whatever lies in the volume's folder is this installation's."""
+        _reap()
+        found = []
+        for path in self._volume.glob(f"*/*/out/*/{BOOT}"):
+            if (boot := read_boot(path.parent)) is not None:
+                found.append(_listed(boot, path.parent, self._installation))
+        return found
 
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
         _reap()
@@ -74,7 +91,10 @@ class LocalProvider:
             return Sighting(at, Presence.PRESENT, provider_ids, "running")
         return Sighting(at, Presence.EXITED, provider_ids, "exited")
 
-    def release(self, name: str, outputs: str) -> None:
+    def stop(self, name: str) -> None:
+        raise Unsupported("A process of this computer keeps nothing when it is stopped: release it.")
+
+    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
         """End the whole process group and forget its boot, so that the next look proves it gone."""
         folder = self._volume / outputs
         boot = read_boot(folder)
@@ -83,6 +103,23 @@ class LocalProvider:
         if is_locked(folder):
             raise Transient(f"The process of {name} still holds its lock.")
         (folder / BOOT).unlink(missing_ok=True)
+
+    def terminate(self, provider_id: str) -> None:
+        """End the group that booted under this id; none of that id is a success."""
+        for path in self._volume.glob(f"*/*/out/*/{BOOT}"):
+            boot = read_boot(path.parent)
+            if boot is not None and f"pid-{boot.pid}" == provider_id:
+                self.release(boot.machine, path.parent.relative_to(self._volume).as_posix())
+
+    def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:
+        """What stands in the log now, from the byte `after` on; whoever wants more asks again."""
+        for path in self._volume.glob(f"*/*/out/*/{BOOT}"):
+            boot = read_boot(path.parent)
+            if boot is not None and f"pid-{boot.pid}" == provider_id:
+                yield from _log_lines(path.parent / LOG, int(after or 0))
+
+    def bill(self, provider_id: str, since: datetime, until: datetime) -> Sequence[BillLine]:
+        return []
 
     def _start(self, request: MachineRequest, outputs: Path) -> subprocess.Popen[bytes]:
         with (outputs / LOG).open("ab") as log:
@@ -111,6 +148,33 @@ class LocalProvider:
             time.sleep(0.05)
         os.killpg(process.pid, signal.SIGKILL)
         raise Denied(f"The trainer did not start within {_START_SECONDS:.0f} seconds. {log_tail(outputs)}")
+
+
+def _listed(boot: Boot, folder: Path, installation: str) -> Listed:
+    presence, word = (Presence.PRESENT, "running") if is_locked(folder) else (Presence.EXITED, "exited")
+    return Listed(
+        boot.machine,
+        f"pid-{boot.pid}",
+        word,
+        presence,
+        rate=FREE,
+        installation=installation,
+        created_at=datetime.fromisoformat(boot.at),
+        started_at=datetime.fromisoformat(boot.at),
+    )
+
+
+def _log_lines(log: Path, start: int) -> Iterator[LogLine]:
+    with contextlib.suppress(FileNotFoundError), log.open("rb") as file:
+        file.seek(start)
+        for line in file:
+            if line.endswith(b"\n"):
+                start += len(line)
+                yield LogLine(None, "container", line.decode(errors="replace").rstrip("\r\n"), str(start))
+
+
+def _arch() -> str:
+    return "arm64" if os.uname().machine in {"aarch64", "arm64"} else "amd64"
 
 
 def _require_held(outputs: Path, code: int) -> None:

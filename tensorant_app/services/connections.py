@@ -16,7 +16,7 @@ from tensorant_app.settings import get_settings
 def provider_for(session: Session, organization_id: UUID) -> Provider:
     """This computer, for everybody, until an owner can connect an account."""
     settings = get_settings()
-    return PROVIDERS[LOCAL](settings.trainer_python, settings.volume_dir)
+    return PROVIDERS[LOCAL](settings.trainer_python, settings.volume_dir, settings.installation_id)
 
 
 def provider_name(session: Session, organization_id: UUID) -> str:

@@ -11,7 +11,7 @@ from jobs import broker
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.promise import take_lease
 from tensorant_app.db.session import reading, unit_of_work
-from tensorant_app.domain.errors import Denied, Transient, Unknown
+from tensorant_app.domain.errors import DenialReason, Denied, Transient, Unknown
 from tensorant_app.domain.machines import THIS_COMPUTER, MachineState, Presence, Use
 from tensorant_app.domain.members import Caller
 from tensorant_app.providers.base import MachineRequest
@@ -115,12 +115,14 @@ class TestAsking:
         assert provider.asked == [row(machine_id).name]
         assert row(machine_id).state is MachineState.HELD
 
-    @pytest.mark.parametrize(("is_capacity", "reason"), [(True, "no_capacity"), (False, "denied")])
+    @pytest.mark.parametrize(
+        ("why", "reason"), [(DenialReason.CAPACITY, "no_capacity"), (DenialReason.INVALID, "denied")]
+    )
     def test_a_definite_refusal_ends_it(
-        self, provider: FakeProvider, machine_id: UUID, clock: Clock, is_capacity: bool, reason: str
+        self, provider: FakeProvider, machine_id: UUID, clock: Clock, why: DenialReason, reason: str
     ) -> None:
         def deny(request: MachineRequest) -> None:
-            raise Denied("No such GPU is free.", is_capacity=is_capacity)
+            raise Denied("No such GPU is free.", why)
 
         provider.before_create = deny
 

@@ -13,8 +13,9 @@ from time import monotonic, sleep
 import psutil
 import pytest
 
-from tensorant_app.domain.errors import Denied
+from tensorant_app.domain.errors import Denied, Unsupported
 from tensorant_app.domain.machines import Presence
+from tensorant_app.domain.money import FREE
 from tensorant_app.providers import local
 from tensorant_app.providers.base import MachineRequest
 from tensorant_app.providers.local import LocalProvider
@@ -181,3 +182,51 @@ def test_no_secret_of_the_console_reaches_the_trainer(
     environment = Path(f"/proc/{boot_of(volume, asked).pid}/environ").read_bytes()
     assert b"very-secret" not in environment
     assert (volume / asked.outputs / LOG).exists()
+
+
+def test_every_machine_of_this_computer_is_listed_with_its_real_name(provider: LocalProvider, volume: Path) -> None:
+    first, second = request("a"), request("b")
+    provider.create(first)
+    provider.create(second)
+    os.kill(boot_of(volume, second).pid, signal.SIGKILL)
+    wait_until_gone(boot_of(volume, second).pid)
+
+    found = {machine.name: (machine.presence, machine.rate) for machine in provider.listing()}
+
+    assert found == {first.name: (Presence.PRESENT, FREE), second.name: (Presence.EXITED, FREE)}
+
+
+def test_one_machine_is_terminated_by_its_id_and_no_other(provider: LocalProvider, volume: Path) -> None:
+    kept, ended = request("a"), request("b")
+    provider.create(kept)
+    provider_id = provider.create(ended).provider_id
+
+    provider.terminate(provider_id)
+    provider.terminate(provider_id)
+
+    assert [machine.name for machine in provider.listing()] == [kept.name]
+
+
+def test_a_log_is_read_on_from_its_cursor_and_a_line_that_is_not_whole_waits(
+    provider: LocalProvider, volume: Path
+) -> None:
+    asked = request("a")
+    provider_id = provider.create(asked).provider_id
+    log = volume / asked.outputs / LOG
+    log.write_text("one\ntwo\nthr")
+
+    first = list(provider.logs(provider_id))
+    with log.open("a") as file:
+        file.write("ee\n")
+
+    assert [line.text for line in first] == ["one", "two"]
+    assert [line.text for line in provider.logs(provider_id, first[-1].cursor)] == ["three"]
+
+
+def test_what_this_computer_cannot_do_it_says(provider: LocalProvider, volume: Path) -> None:
+    broken = LocalProvider(Path("/nowhere/python"), volume)
+
+    assert provider.check() == []
+    assert "TENSORANT_TRAINER_PYTHON" in broken.check()[0]
+    with pytest.raises(Unsupported, match="release it"):
+        provider.stop("tune-a")

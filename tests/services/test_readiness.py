@@ -24,7 +24,7 @@ from tensorant_app.domain.errors import AuthFailed
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.members import Caller
-from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.money import FREE
 from tensorant_app.domain.readiness import Check, Finding, Verdict
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer
@@ -126,7 +126,7 @@ def fill_disk(ground: Ground) -> None:
 
 
 def take_memory(ground: Ground) -> None:
-    offer = Offer("this-computer", 3 * GIB, HourlyRate(Money(0)), None)
+    offer = Offer("this-computer", "This computer", 3 * GIB, FREE)
     ground.monkeypatch.setattr(FakeProvider, "offers", lambda self: [offer])
 
 
