@@ -24,6 +24,8 @@ from tensorant_app.services import machines, organizations
 from tensorant_app.services.machines import Order
 
 REVISION = "a" * 40
+ACCOUNT = UUID(int=7)
+"""The compute connection that fake machines are rented from."""
 RULE: dict[str, Any] = {
     "metric": "exact",
     "margin": 0.0,
@@ -153,7 +155,8 @@ def make_run(caller: Caller, *, state: RunState = RunState.DRAFT, **values: Any)
 
 
 def make_order(organization_id: UUID, subject_id: UUID, now: datetime, *, attempt: int = 1) -> Order:
-    return Order(organization_id, Use.RUN, subject_id, attempt, "fake", "fake", now + timedelta(hours=6))
+    deadline = now + timedelta(hours=6)
+    return Order(organization_id, Use.RUN, subject_id, attempt, "fake", "fake", deadline, connection_id=ACCOUNT)
 
 
 def ask_machine(caller: Caller, run_id: UUID, now: datetime, *, attempt: int = 1) -> UUID:

@@ -28,6 +28,10 @@ class Evaluation(SQLModel, table=True):
     sentence: str | None = None
     attempt: int = 0
     losses: int = 0
+    not_before: datetime | None = None
+    """While queued it asks for no machine before then."""
+    waits_since: datetime | None = None
+    refusals: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
     answers_key: str | None = None

@@ -45,11 +45,16 @@ class MachineReason(StrEnum):
     CONFIRMED_ABSENT = "confirmed_absent"
     DENIED = "denied"
     NO_CAPACITY = "no_capacity"
+    BUSY = "busy"
+    """Refused because of too many requests, or before anything was sent."""
     NEVER_CAME = "never_came"
     USE_ENDED = "use_ended"
     UNCONFIRMED = "unconfirmed"
     CAME_BACK = "came_back"
 
+
+BROKEN = frozenset({MachineReason.NOT_STARTED, MachineReason.RESTARTED, MachineReason.TOO_DEAR})
+"""Given back because of itself, not because its work was done."""
 
 _S = MachineState
 
@@ -209,14 +214,16 @@ def why_not_confirmed(facts: MachineFacts, rules: ProofRules, now: datetime) -> 
     return None
 
 
-def decide(facts: MachineFacts, sighting: Sighting, rules: ProofRules) -> Move | None:
-    """The step that one look at the machine calls for; None to look again."""
+def decide(facts: MachineFacts, sighting: Sighting, rules: ProofRules, now: datetime | None = None) -> Move | None:
+    """The step that one look at the machine calls for; None to look again. `now` where the look was a while ago."""
     proved_absent = is_proved_absent(facts, sighting, rules)
     match facts.state:
         case _S.ASKED:
             return _asked(facts, sighting, rules, proved_absent=proved_absent)
         case _S.HELD:
-            return _seen_held(facts, sighting, proved_absent=proved_absent) or _on_its_own(facts, sighting, rules)
+            return _seen_held(facts, sighting, proved_absent=proved_absent) or _on_its_own(
+                facts, sighting, rules, now or sighting.at
+            )
         case _S.STOPPED if proved_absent or sighting.presence is Presence.GONE:
             return Move("lose", MachineReason.LOST, "The stopped machine is no longer there.")
         case _S.RELEASING | _S.RELEASE_FAILED if proved_absent or sighting.presence is Presence.GONE:
@@ -245,7 +252,7 @@ def _seen_held(facts: MachineFacts, sighting: Sighting, *, proved_absent: bool) 
             return Move("lose", MachineReason.LOST, "The machine is no longer there.")
         case Presence.STOPPED if facts.stop_wanted:
             return Move("stop")
-        case (Presence.EXITED | Presence.STOPPED) if not facts.has_result:
+        case Presence.EXITED | Presence.STOPPED if not facts.has_result:
             return Move("lose", MachineReason.LOST, "The trainer's process ended without a result.")
         case Presence.ERROR if not facts.has_result:
             if facts.has_started:
@@ -254,15 +261,16 @@ def _seen_held(facts: MachineFacts, sighting: Sighting, *, proved_absent: bool) 
     return None
 
 
-def _on_its_own(facts: MachineFacts, sighting: Sighting, rules: ProofRules) -> Move | None:
+def _on_its_own(facts: MachineFacts, sighting: Sighting, rules: ProofRules, now: datetime) -> Move | None:
     """What is wrong with a machine that is there."""
-    now = sighting.at
     if facts.deadline is not None and now >= facts.deadline + LATE:
         return Move("release", MachineReason.USE_ENDED, "It was long past its deadline.")
     if facts.has_result:
         return None
     if facts.rate_limit is not None and sighting.rate is not None and sighting.rate > facts.rate_limit:
-        sentence = f"The provider bills {sighting.rate}, above the limit of {facts.rate_limit}. It was released at once."
+        sentence = (
+            f"The provider bills {sighting.rate}, above the limit of {facts.rate_limit}. It was released at once."
+        )
         return Move("release", MachineReason.TOO_DEAR, sentence)
     if facts.boots > MOST_BOOTS:
         sentence = f"Its container was started {facts.boots} times without reaching a result."
