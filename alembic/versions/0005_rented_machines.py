@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sqlalchemy as sa
-from alembic import op
 from sqlalchemy.dialects import postgresql
+
+from alembic import op
 
 revision = "0005"
 down_revision = "0004"
@@ -39,11 +40,12 @@ _RUN: tuple[tuple[str, sa.types.TypeEngine[object], str | None], ...] = (
     ("not_before", _TIME, None),
     ("waits_since", _TIME, None),
     ("refusals", sa.Integer(), "0"),
+    ("placement", _JSON, None),
     ("runtime_limit_hours", sa.Float(), None),
     ("pause_wanted_at", _TIME, None),
     ("verify_wanted_at", _TIME, None),
 )
-_EVALUATION = _RUN[:3]
+_EVALUATION = _RUN[:4]
 
 
 def upgrade() -> None:

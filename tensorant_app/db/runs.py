@@ -33,6 +33,8 @@ class Run(SQLModel, table=True):
     state: RunState = Field(sa_type=word_type(RunState), index=True)
     settings: dict[str, Any] = Field(sa_type=JsonType)
     """`RunSettings`, fixed when the draft was saved."""
+    placement: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """Where its machines are asked for: `Placement`. None: wherever the organization asks, the cheapest."""
     gate: dict[str, Any] = Field(sa_type=JsonType)
     """`GateRule`, fixed when the draft was saved."""
     evaluates: bool = True

@@ -314,4 +314,3 @@ def _reason_of(refusal: ProviderError) -> MachineReason:
     if refusal.reason is DenialReason.PRICE:
         return MachineReason.TOO_DEAR
     return MachineReason.BUSY if refusal.may_pass else MachineReason.DENIED
-

@@ -34,7 +34,7 @@ def provider(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
     broker.load_actors()
     fake = FakeProvider()
     door = Door(caller.organization_id, fake, INSTALLATION)
-    monkeypatch.setattr("jobs.machines.provider_for", lambda session, organization_id: fake)
+    monkeypatch.setattr("jobs.machines.provider_for", lambda *given: fake)
     monkeypatch.setattr("jobs.accounts.accounts.open_door", lambda session, account_id: door)
     return fake
 
@@ -294,6 +294,8 @@ class TestReports:
     def test_a_machine_long_past_its_deadline_is_released_whatever_it_says(
         self, provider: FakeProvider, machine_id: UUID, clock: Clock
     ) -> None:
+        tend(machine_id, clock)
+        self.put(row(machine_id), STATUS, self.status(row(machine_id), step=7))
         tend(machine_id, clock)
         clock.at = row(machine_id).deadline + machines.LATE - timedelta(minutes=1)
         tend(machine_id, clock)
