@@ -8,6 +8,7 @@ from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
+from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.evaluations import KEEPS_MACHINE, EvaluationReason, EvaluationState
 from tensorant_app.domain.steps import Move
@@ -79,7 +80,7 @@ def _fail(lease: Lease, sentence: str) -> None:
 
 def _follow(lease: Lease, task: EvaluationTask) -> None:
     with reading() as session:
-        volume = volume_for(session, task.organization_id)
+        volume = volume_for(session, task.organization_id, task.machine.provider if task.machine else LOCAL)
     are_verified = evaluations.take_answers(task, volume)
     with lease.write() as session:
         evaluations.take_steps(session, task, are_answers_verified=are_verified)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
-
 from jobs.broker import actor
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import Conflict, Refused
 from tensorant_app.services import imports
 from tensorant_app.services.connections import store, tell_disk_trouble
-from tensorant_app.services.work import run_work
-from tensorant_app.settings import get_settings
+from tensorant_app.services.work import run_work, work_folder
 
 
 @actor(imports.REACT, queue="slow")
@@ -30,8 +26,7 @@ def react(lease: Lease) -> None:
 def _read(lease: Lease) -> dict[str, object] | None:
     """What the reading process found, its files stored; None where nobody wants it any more."""
     try:
-        with tempfile.TemporaryDirectory(dir=get_settings().store_dir, prefix=".work-") as name:
-            folder = Path(name)
+        with work_folder(lease.subject_id) as folder:
             job = {"source": str(store().fetch(imports.source_key(lease.subject_id)))}
             result = run_work("tensorant_app.services.import_work", job, folder, lambda: _beat(lease))
             if result["accepted"] or result["rejected"]:

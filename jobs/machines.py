@@ -6,6 +6,8 @@ import itertools
 import logging
 from datetime import datetime, timedelta
 
+from sqlmodel import Session
+
 from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
@@ -27,6 +29,7 @@ from tensorant_app.services.metrics import Fold
 _SOON = timedelta(seconds=1)
 _GOING = frozenset({MachineState.RELEASING, MachineState.RELEASE_FAILED})
 _KEPT = frozenset({MachineState.HELD, MachineState.STOPPED})
+_TALKS = _KEPT | {MachineState.ASKED}
 _MOST_LINES = 2_000
 _QUOTED = 3
 """Lines of the provider's log in a sentence."""
@@ -39,8 +42,8 @@ def tend(lease: Lease) -> None:
     with reading() as session:
         machine = machines.see_machine(session, lease.subject_id)
         if machine is not None:
-            provider = provider_for(session, machine.organization_id)
-            volume = volume_for(session, machine.organization_id)
+            provider = provider_for(session, machine.organization_id, machine.provider)
+            volume = _volume(session, machine)
             known = metrics.stored_fold(session, machine)
     if machine is None or machine.state in LIFECYCLE.final:
         with lease.write() as session:
@@ -49,6 +52,15 @@ def tend(lease: Lease) -> None:
         _ask_or_drop(lease, machine, provider)
     else:
         _look(lease, machine, provider, volume, known)
+
+
+def _volume(session: Session, machine: MachineView) -> FileStore | None:
+    """None where its credentials do not open: that must not keep a machine from being given back."""
+    try:
+        return volume_for(session, machine.organization_id, machine.provider)
+    except AuthFailed as error:
+        _log.warning("The volume of %s cannot be opened: %s", machine.name, error)
+        return None
 
 
 def _ask_or_drop(lease: Lease, machine: MachineView, provider: Provider) -> None:
@@ -84,7 +96,7 @@ def _ask(lease: Lease, machine: MachineView, provider: Provider) -> None:
             lease.again(session, clock.now() + _SOON)
 
 
-def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileStore, known: Fold | None) -> None:
+def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileStore | None, known: Fold | None) -> None:
     """Effects first, then what the account and the volume say, then the row."""
     now = clock.now()
     by_account = provider.rules.by_account
@@ -92,13 +104,13 @@ def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileSt
         _release(lease, machine, provider, now)
     if machine.state is MachineState.HELD and machine.stop_wanted_at is not None:
         _stop(machine, provider)
-    if machine.words_sent < machine.words_seq and machine.state in _KEPT | {MachineState.ASKED}:
+    if volume is not None and machine.words_sent < machine.words_seq and machine.state in _TALKS:
         _say(lease, machine, volume)
     look = _see_row(machine, provider, volume, now) if by_account else _see(machine, provider, volume, now)
     if _is_to_be_asked_again(machine, look, provider):
         _ask(lease, machine, provider)
         return
-    found = _fold(volume, machine, known) if known is not None and look.is_read else None
+    found = _fold(volume, machine, known) if volume is not None and known is not None and look.is_read else None
     with lease.write() as session:
         next_at = machines.note_look(session, machine.id, look, provider.rules)
         if found is not None:
@@ -136,22 +148,26 @@ def _say(lease: Lease, machine: MachineView, volume: FileStore) -> None:
         machines.note_words(session, machine)
 
 
-def _see(machine: MachineView, provider: Provider, volume: FileStore, at: datetime) -> Look:
+def _see(machine: MachineView, provider: Provider, volume: FileStore | None, at: datetime) -> Look:
     """The provider first: a process that ends between the two looks has left its result before it ended."""
     try:
         sighting = provider.look(machine.name, machine.outputs_key, at)
     except ProviderError:
         sighting = Sighting(at, Presence.UNKNOWN)
+    if volume is None:
+        return Look(sighting, None, None, is_read=False)
     status, result = machines.read_report(volume, machine)
     return Look(sighting, status, result)
 
 
-def _see_row(machine: MachineView, provider: Provider, volume: FileStore, at: datetime) -> Look:
+def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None, at: datetime) -> Look:
     """What the last look at its account said; the volume only where something changed, or somebody waits for it."""
     sighting = machine.sighting or Sighting(at, Presence.UNKNOWN)
     due = machine_steps.next_read(machine, at)
     if machine.state not in _KEPT or machine.result is not None or (due is not None and at < due):
         return Look(sighting, None, None, is_read=False, log=_why_not_up(machine, provider, at))
+    if volume is None:
+        return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
     try:
         status, result = machines.read_report(volume, machine)
     except (OSError, ProviderError) as error:

@@ -53,7 +53,6 @@ def _start(lease: Lease, task: RunTask) -> None:
     with reading() as session:
         has_turn = slots.has_turn(session, task.organization_id, task.id)
         subject = readiness.read_subject(session, task.id)
-        doors = places.open_doors(session, task.organization_id, task.placement)
     if not has_turn or training.is_fenced(task.machine, now):
         _wait(lease, now + (_FENCE_WAIT if has_turn else _SLOT_WAIT))
         return
@@ -61,6 +60,8 @@ def _start(lease: Lease, task: RunTask) -> None:
     if not _may_start(lease, task, findings):
         return
     try:
+        with reading() as session:
+            doors = places.open_doors(session, task.organization_id, task.placement)
         place = places.choose_place(doors, task.placement, task.refusals, doors.provider.offers())
         order = training.order_machine(task, place, clock.now())
         training.stage_inputs(doors.volume, task, order, find_base(task.base_repo_id, task.base_revision))
@@ -89,7 +90,7 @@ def _follow(lease: Lease, task: RunTask) -> None:
     adapter = None
     if task.machine is not None and task.machine.work is Work.DONE:
         with reading() as session:
-            volume = volume_for(session, task.organization_id)
+            volume = volume_for(session, task.organization_id, training.provider_of(task))
         try:
             adapter = training.take_adapter(task, volume)
         except OSError as error:
@@ -107,7 +108,7 @@ def _follow(lease: Lease, task: RunTask) -> None:
 def _verify(lease: Lease, task: RunTask) -> None:
     """Over the volume alone: no machine is asked for."""
     with reading() as session:
-        volume = volume_for(session, task.organization_id)
+        volume = volume_for(session, task.organization_id, training.provider_of(task))
     try:
         adapter = training.find_adapter(task, volume)
     except OSError as error:

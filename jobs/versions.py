@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
 
 from jobs.broker import actor
 from tensorant_app.db.promise import Lease
@@ -14,7 +12,7 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import versions
 from tensorant_app.services.connections import store, tell_disk_trouble
 from tensorant_app.services.versions import CheckInput
-from tensorant_app.settings import get_settings
+from tensorant_app.services.work import FILES, work_folder
 
 
 @actor(versions.REACT, queue="slow")
@@ -32,8 +30,8 @@ def react(lease: Lease) -> None:
 
 def _check(lease: Lease, job: CheckInput) -> None:
     """Work aside, then rename: a draft's files are those of its last whole check, or none."""
-    with tempfile.TemporaryDirectory(dir=get_settings().store_dir, prefix=".work-") as name:
-        folder = Path(name) / "files"
+    with work_folder(job.version_id) as aside:
+        folder = aside / FILES
         folder.mkdir()
         try:
             found = versions.check_files(job, folder, lease.renew)

@@ -1,7 +1,9 @@
 """Append-only JSON lines: what happened (`events.jsonl`) and the curves (`metrics.jsonl`).
 
-events.jsonl   {"at", "machine", "attempt", "boot", "kind", …facts}
-               kinds: started, restarted, rows_prepared, model_loaded, resumed, checkpoint, halted, packaged,
+events.jsonl   {"at", "machine", "attempt", "boot", "log", "kind", …facts}
+               log: how many bytes log.txt had then, so that its lines, which say no time, find their place
+               kinds: started, restarted, rows_prepared, model_loaded, memory_planned (what the heaviest pass will take, and
+               whether activations are computed again), resumed, checkpoint, halted, packaged,
                evaluated, failed, narrowed (memory was too small, fewer rows go through at a time), overfitting,
                stopped_early, not_finite (the step's loss and gradient norm as text)
 metrics.jsonl  {"at", "attempt", "boot", "step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second",
@@ -19,7 +21,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from trainer.contract import EVENTS, METRICS, SAMPLES
+from trainer.contract import EVENTS, LOG, METRICS, SAMPLES
 
 Fact = str | int | float | bool | None | list[str] | dict[str, bool]
 """Of JSON."""
@@ -44,7 +46,9 @@ class Journal:
             _cut_torn_line(self.outputs / name)
 
     def event(self, kind: str, **facts: Fact) -> None:
+        log = self.outputs / LOG
         who: dict[str, Fact] = {"at": now(), "machine": self.machine, "attempt": self.attempt, "boot": self.boot}
+        who["log"] = log.stat().st_size if log.exists() else 0
         _append(self.outputs / EVENTS, who | {"kind": kind} | facts)
 
     def metric(self, step: int, epoch: float, **values: float) -> None:

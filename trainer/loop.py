@@ -19,6 +19,7 @@ from trainer.checkpoint import Progress, Tensors, restore_rng, rng_state, save
 from trainer.contract import CHECKPOINTS, Plan, TrainOptions
 from trainer.distributed import World
 from trainer.errors import TrainerError, is_out_of_memory
+from trainer.memory import free_bytes, heaviest, plan_memory, sizes_of
 from trainer.step import fits_of as fits_of
 from trainer.step import learning_rate as learning_rate
 from trainer.step import make_optimizer as make_optimizer
@@ -54,9 +55,7 @@ class Loop:
     saved_at: float = field(default_factory=time.monotonic)
 
     def run(self) -> None:
-        self.model.train()
-        if self.progress.narrowed:
-            save_memory(self.model)
+        self.prepare()
         self._tell()
         while True:
             if self._evaluation_is_due():
@@ -66,6 +65,20 @@ class Loop:
             if self.progress.step >= self.plan.total_steps or self.progress.stopped_early:
                 return
             self._step()
+
+    def prepare(self) -> bool:
+        """Make the model ready to train; true where activations will be computed again to save memory."""
+        self.model.train()
+        longest = sorted(self.rows, key=lambda row: -len(row.ids))[: self.options.micro_batch_size]
+        lines, columns = heaviest(self.packs(longest, share_prefix=self.options.dropout == 0))
+        free = free_bytes(self.model.device)
+        plan = plan_memory(sizes_of(self.model, self.options), lines, columns, free)
+        saves = plan.checkpointing or self.progress.narrowed
+        figures = {"activations_mb": plan.activations >> 20, "needed_mb": plan.needed >> 20, "free_mb": free >> 20}
+        self.attempt.journal.event("memory_planned", tokens=plan.tokens, **figures, gradient_checkpointing=saves)
+        if saves:
+            save_memory(self.model)
+        return saves
 
     def _step(self) -> None:
         self.train_on(window(self.rows, self.options, self.progress.step, self.world.size))

@@ -11,24 +11,32 @@ from torch.nn.functional import cross_entropy
 from trainer.batching import Pack, to_tensors
 from trainer.checkpoint import Fits
 from trainer.contract import Plan, TrainOptions
+from trainer.head import read, summed_cross_entropy
 
 if TYPE_CHECKING:
     from peft import PeftModel
+    from transformers import PreTrainedModel
 
 
 def summed_loss(model: PeftModel, pack: Pack) -> torch.Tensor:
-    """Logits are made only where something is learned: elsewhere they would be most of the memory, for nothing."""
+    """Scores are made only where something is learned: elsewhere they would be most of the memory, for nothing."""
     tensors = to_tensors(pack, model.device)
-    logits = model.get_base_model()(
-        input_ids=tensors.ids,
-        attention_mask=tensors.mask,
-        position_ids=tensors.positions,
-        logits_to_keep=tensors.columns,
-        use_cache=False,
-    ).logits
-    picked = logits.flatten(0, 1)
+    base: PreTrainedModel = model.get_base_model()  # type: ignore[assignment]
+    inputs = {
+        "input_ids": tensors.ids,
+        "attention_mask": tensors.mask,
+        "position_ids": tensors.positions,
+        "logits_to_keep": tensors.columns,
+        "use_cache": False,
+    }
+    reading = read(base, **inputs)
+    if reading is None:
+        logits = base(**inputs).logits
+        return cross_entropy(logits.flatten(0, 1)[tensors.flat].float(), tensors.labels, reduction="sum")
+    picked = reading.hidden.flatten(0, 1)
     picked = picked if len(pack.ids) == 1 else picked[tensors.flat]
-    return cross_entropy(picked.float(), tensors.labels, reduction="sum")
+    vocabulary = base.get_output_embeddings().weight.shape[0]
+    return summed_cross_entropy(picked, tensors.labels, reading.scores, vocabulary)
 
 
 def make_optimizer(model: PeftModel, options: TrainOptions) -> torch.optim.Optimizer:

@@ -100,7 +100,7 @@ def measure(
     windows = [list(rows[first : first + batch]) for first in range(0, len(rows), batch)]
     shape, ends = shape_of(loop.model), time.monotonic() + 60 * limits.minutes
     costs: list[StepCost] = []
-    loop.model.train()
+    loop.prepare()
     for number in range(limits.steps):
         if time.monotonic() >= ends:
             return costs, False

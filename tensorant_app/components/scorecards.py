@@ -70,10 +70,12 @@ def three_answers(
     )
 
 
-def right_or_wrong(is_right: Flag) -> rx.Component:
+def right_or_wrong(is_right: Flag, is_likely: Flag = False) -> rx.Component:
+    """`is_likely`: other words, but the right label is the one that the model finds most likely."""
+    likely = rx.el.span(icon("check", size=12), "by likelihood", class_name="row gray", style={"gap": "4px"})
     good = rx.el.span(icon("check", size=12), "exact", class_name="row good", style={"gap": "4px"})
     bad = rx.el.span(icon("x", size=12), "wrong", class_name="row bad", style={"gap": "4px"})
-    return if_(is_right, good, bad)
+    return if_(is_right, good, if_(is_likely, likely, bad))
 
 
 def change_badge(change: Text) -> rx.Component:

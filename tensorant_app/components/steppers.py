@@ -17,7 +17,7 @@ class Phase:
 
     word: str
     state: str
-    """done, now, todo, stop (waits for a person) or fail."""
+    """done, now, todo, stop (waits for a person), fail or end (somebody cancelled it here)."""
     detail: str = ""
     """"52 min · $0.75", "about 2 min", "not reached"."""
     percent: int = 0
@@ -60,12 +60,13 @@ def _bar(phase: Phase) -> rx.Component:
     return bar if phase.state == "now" else rx.fragment()
 
 
-_DRAWINGS = {"done": "check", "todo": "circle", "stop": "triangle_alert", "fail": "circle_x"}
+_DRAWINGS = {"done": "check", "todo": "circle", "stop": "triangle_alert", "fail": "circle_x", "end": "x"}
 _SPOKEN = {
     "done": ", done",
     "now": ", in progress",
     "stop": ", waits for you",
     "fail": ", failed",
+    "end": ", cancelled",
     "todo": ", not reached",
 }
 

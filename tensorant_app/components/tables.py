@@ -107,8 +107,8 @@ def table_row(
 
 
 def name_cell(name: Text, href: Text, under: Node = "", *, phone: OnPhone = "lead") -> rx.Component:
-    """The cell whose link the whole row follows; an id in small mono under it."""
-    second = rx.el.div(under, class_name="mono meta") if not isinstance(under, str) or under else rx.fragment()
+    """The cell whose link the whole row follows, and a second line in small gray under it."""
+    second = rx.el.div(under, class_name="meta") if not isinstance(under, str) or under else rx.fragment()
     return rx.el.td(bare_link(name, href=href, class_name="row-link nm"), second, role="cell", class_name=phone)
 
 

@@ -134,7 +134,7 @@ def say_trend(smooth: Sequence[Point], validation: Sequence[Point]) -> str:
     if len(validation) < 2:
         return f"The training loss is {training}."
     before, now = validation[-2], validation[-1]
-    change = now[1] - before[1]
+    change = round(now[1] - before[1], 3)
     moved = "fell" if change < 0 else "rose" if change > 0 else "did not change"
     by = f" by {abs(change):.3f}" if change else ""
     since = f"between steps {before[0]:,.0f} and {now[0]:,.0f}"

@@ -28,12 +28,12 @@ PHASES = (
     RunState.EVALUATING,
 )
 _ALL_DONE = frozenset({RunState.COMPLETED, RunState.NO_GAIN})
-_WAITS = frozenset({RunState.PAUSED, RunState.NEEDS_RECOVERY, RunState.CANCELLED})
+_WAITS = frozenset({RunState.PAUSED, RunState.NEEDS_RECOVERY})
 
 
 @dataclass(frozen=True, slots=True)
 class PhaseTime:
-    """One phase: where it stands (done, now, todo, stop, fail) and how long it has taken, all attempts together."""
+    """One phase: where it stands (done, now, todo, stop, fail, end) and how long it has taken, all attempts together."""
 
     state: RunState
     stand: str
@@ -73,6 +73,8 @@ def _stand(phase: RunState, state: RunState, reached: Sequence[RunState]) -> str
         return "now"
     if state in {RunState.FAILED, RunState.REFUSED}:
         return "fail"
+    if state is RunState.CANCELLED:
+        return "end"
     if state is RunState.ADAPTER_READY:
         return "done" if phase is RunState.PACKAGING else "stop"
     return "stop" if state in _WAITS else "todo"

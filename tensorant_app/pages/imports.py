@@ -28,6 +28,7 @@ from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segmen
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, put, query, start_of
 from tensorant_app.pages.split_form import read_seed, read_shares
 from tensorant_app.pages.words import ago, share
+from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, imports, row_errors, versions
 from tensorant_app.services.datasets import ImportPage
 from tensorant_app.services.row_errors import ErrorGroup, ErrorRow
@@ -50,6 +51,8 @@ class ImportFacts:
     reason: str = ""
     created: str = ""
     is_live: bool = False
+    percent: int = -1
+    """Of the file, while it is read; -1 where nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -167,6 +170,7 @@ def _facts(project: str, page: ImportPage) -> ImportFacts:
         line.reason or "",
         ago(line.created_at),
         line.state not in LIFECYCLE.final,
+        -1 if page.percent is None else page.percent,
     )
 
 
@@ -217,8 +221,8 @@ def _receiving() -> rx.Component:
 
 
 def _checking() -> rx.Component:
-    return card(
-        rx.el.p("Every row is read and checked. This page follows by itself; you may leave it."), title="Reading"
+    return working(
+        "Reading", "Every row is read and checked.", ImportPageState.facts.percent, "Of the file that is read"
     )
 
 
@@ -336,7 +340,7 @@ def _version_form() -> rx.Component:
             why=why,
         ),
         if_(facts.rejected > 0, leave_out),
-        if_text(fault("leave_out_rejected"), callout(fault("leave_out_rejected"), tone="red", is_alert=True)),
+        if_text(fault("leave_out_rejected"), rx.el.p(fault("leave_out_rejected"), class_name="bad", role="alert")),
         row(button(rx.fragment("Make a version of ", facts.ready, " rows"), kind="solid", submits=True)),
     )
     form = rx.el.form(fields, on_submit=ImportPageState.make_version)

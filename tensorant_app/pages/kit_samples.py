@@ -85,7 +85,7 @@ def _runs() -> rx.Component:
         bar = [progress(61, "Progress", in_cell=True)] if state == "training" else []
         return table_row(
             select_cell(chosen, None, f"Select {name}"),
-            name_cell(name, f"/projects/support/runs/{name}", "01a22ca8-cec6"),
+            name_cell(name, f"/projects/support/runs/{name}", mono("01a22ca8-cec6")),
             cell(
                 run_badge(state, 61),
                 rx.el.div(reason, class_name="meta", style={"margin_top": "4px"}),
@@ -148,6 +148,14 @@ def _phases() -> rx.Component:
             [
                 *done,
                 Phase("Training", "fail", "21 min · $0.31"),
+                Phase("Packaging", "todo", "not reached"),
+                Phase("Evaluating", "todo", "not reached"),
+            ]
+        ),
+        stepper(
+            [
+                *done,
+                Phase("Training", "end", "9 min · $0.13"),
                 Phase("Packaging", "todo", "not reached"),
                 Phase("Evaluating", "todo", "not reached"),
             ]

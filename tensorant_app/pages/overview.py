@@ -64,6 +64,10 @@ class DataFacts:
     baseline_unit: str = ""
 
 
+_BASELINE = 2
+"""The path's step that runs for a while by itself."""
+
+
 class OverviewState(AppState):
     needs: list[NeedRow] = []
     live: list[GlanceRow] = []
@@ -71,6 +75,8 @@ class OverviewState(AppState):
     facts: DataFacts = DataFacts()
     step: int = 0
     """Of the path: 1 Data, 2 Baseline, 3 Run, 4 Gate; 5 when it has been walked."""
+    is_scoring: bool = False
+    """The baseline, the path's second step, is on its way."""
     has_data: bool = False
     is_loading: bool = True
 
@@ -99,6 +105,7 @@ class OverviewState(AppState):
             recent=[_glance(project, run) for run in found.recent],
             facts=_facts(project, found),
             step=_step(found),
+            is_scoring=found.is_scoring,
             has_data=found.has_data,
             is_loading=False,
         )
@@ -136,9 +143,15 @@ def _facts(project: str, found: OverviewView) -> DataFacts:
         f"v{found.newest.number}",
         routes.version(project, found.newest.id),
         *(f"{rows.get(split, 0):,}" for split in ("train", "validation", "test")),
-        f"{100 * scores['exact_match']:.1f} %" if "exact_match" in scores else "Not scored",
+        _score(found),
         "exact" if scores else "",
     )
+
+
+def _score(found: OverviewView) -> str:
+    if found.baseline and "exact_match" in found.baseline:
+        return f"{100 * found.baseline['exact_match']:.1f} %"
+    return "Being scored" if found.is_scoring else "Not scored"
 
 
 def _step(found: OverviewView) -> int:
@@ -188,6 +201,8 @@ def _path() -> rx.Component:
 
     def line(number: int, title: str, text: str, label: str, href: str) -> rx.Component:
         act = if_(may, button(label, kind="solid", href=href), meta("Waits for a member"))
+        if number == _BASELINE:
+            act = if_(OverviewState.is_scoring, button("Follow the scoring", href=href), act)
         done = rx.el.span(icon("check"), rx.el.span("Done", class_name="sr"), class_name="good")
         opened = choice(number, title, text, act, state="cur")
         closed = choice(number, title, text, rx.fragment())
@@ -204,7 +219,7 @@ def _path() -> rx.Component:
             routes.data(project),
         ),
         line(
-            2,
+            _BASELINE,
             "Baseline",
             "Score the base model on the test rows, so that there is something to beat.",
             "Start a baseline",

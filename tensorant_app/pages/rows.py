@@ -14,7 +14,7 @@ from tensorant_app.components.chats import Bubble, Span, Turn, bubbles, token_tu
 from tensorant_app.components.links import bare_link
 from tensorant_app.components.skeletons import skeleton_card
 from tensorant_app.components.tabs import Tab, tabs
-from tensorant_app.components.texts import meta
+from tensorant_app.components.texts import keys, meta
 from tensorant_app.components.values import if_, pick
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
@@ -167,7 +167,11 @@ def _list() -> rx.Component:
     rows = rx.el.div(rx.foreach(RowsState.rows, line), class_name="rows-list")
     return card(
         rows,
-        page_foot("j and k walk, Enter opens", RowsState.pages, keys=True),
+        page_foot(
+            rx.el.span(keys("J"), keys("K"), " walk, ", keys("Enter"), " opens", class_name="wide-only"),
+            RowsState.pages,
+            keys=True,
+        ),
         title="Rows",
         right=[meta("tokens")],
         padded=False,

@@ -61,7 +61,7 @@ def head() -> rx.Component:
             if_(S.me.may_prepare, rx.fragment(), rx.el.span(READ_ONLY)),
         ],
         actions=[
-            rx.el.span(download_button("Job files", S.head.job_files), class_name="wide-only"),
+            download_button("Job files", S.head.job_files),
             if_(S.head.may_cancel & (S.head.state != "needs_recovery"), cancel_dialog("outline")),
             if_((S.head.state == "no_gain") | (S.head.state == "cancelled"), _another()),
             if_(S.head.has_adapter, _adapter_button()),
@@ -230,7 +230,9 @@ def _machine_card() -> rx.Component:
         ),
         name,
         if_text(machine.sentence, rx.el.p(machine.sentence, class_name="meta")),
-        rx.el.div(copy_button(machine.name, label="Copy name", words=True), class_name="row"),
+        rx.el.div(
+            copy_button(machine.name, label="Copy name", words=True), class_name="row", style={"margin_left": "-8px"}
+        ),
         title="Machine",
     )
 

@@ -337,7 +337,7 @@ def _phase_detail(phase: PhaseTime, run: RunDetails) -> str:
 
 
 def _phone_line(phases: Sequence[PhaseTime]) -> tuple[str, str]:
-    here = next((n for n, phase in enumerate(phases, 1) if phase.stand in {"now", "stop", "fail"}), None)
+    here = next((n for n, phase in enumerate(phases, 1) if phase.stand in {"now", "stop", "fail", "end"}), None)
     if here is None:
         return "", ""
     phase = phases[here - 1]

@@ -288,7 +288,7 @@ def _table() -> rx.Component:
 
 def _row(row: rx.Var[RunRow]) -> rx.Component:
     return table_row(
-        name_cell(row.name, row.href, rx.el.span(row.short, class_name="nowrap")),
+        name_cell(row.name, row.href, rx.el.span(row.short, class_name="mono nowrap wide-only")),
         cell(
             rx.el.div(
                 run_badge(row.state, row.percent),
@@ -363,6 +363,7 @@ def _no_runs() -> rx.Component:
                 " from a frozen dataset version. Saving one is free.",
             ),
             actions=[_configure()],
+            command="tensorant demo",
         ),
         padded=False,
     )

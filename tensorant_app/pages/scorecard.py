@@ -281,7 +281,9 @@ def _rows() -> rx.Component:
     ]
     own = [columns[0], columns[1], columns[2], Column("Answer", width="20%"), columns[5]]
     foot = page_foot(
-        rx.el.span(keys("J"), keys("K"), " next, previous; ", keys("Enter"), " unfolds"), S.pages, keys=False
+        rx.el.span(keys("J"), keys("K"), " next, previous; ", keys("Enter"), " unfolds", class_name="wide-only"),
+        S.pages,
+        keys=False,
     )
     empty = rx.el.div(rx.el.p("No row of this kind."), class_name="empty")
     table = rx.cond(
@@ -303,7 +305,7 @@ def _row(row: rx.Var[AnswerRow]) -> rx.Component:
         cell(row.label, gray=True),
         cell(_question(row, is_open), phone="lead"),
         cell(answer(row.expected)),
-        cell(_given(row.baseline, row.baseline_right)),
+        cell(_given(row.baseline, row.baseline_right | row.baseline_likely)),
         cell(_given(row.adapter, row.adapter_right)),
         cell(change_badge(row.change), number=True, phone="aside"),
         is_marked=is_open,
@@ -311,7 +313,13 @@ def _row(row: rx.Var[AnswerRow]) -> rx.Component:
     opened = S.opened
     trip = rx.el.div(
         _answer("Expected", answer(opened.expected)),
-        _answer("Baseline", _marked(opened.baseline), opened.baseline_right, opened.baseline_note),
+        _answer(
+            "Baseline",
+            _marked(opened.baseline),
+            opened.baseline_right,
+            opened.baseline_note,
+            is_likely=opened.baseline_likely,
+        ),
         _answer("Adapter", _marked(opened.adapter), opened.adapter_right, opened.adapter_note),
         class_name="trip",
     )
@@ -352,8 +360,10 @@ def _unfolded(content: rx.Component, columns: int) -> rx.Component:
     return rx.el.tr(cell(whole, content, phone="whole", whole=columns), role="row", class_name="sel")
 
 
-def _answer(head: str, body: rx.Component, right: Any = None, note: Any = "") -> rx.Component:
-    marks = [right_or_wrong(right)] if right is not None else []
+def _answer(
+    head: str, body: rx.Component, right: Any = None, note: Any = "", *, is_likely: Any = False
+) -> rx.Component:
+    marks = [right_or_wrong(right, is_likely)] if right is not None else []
     under = [rx.el.div(note, class_name="meta", style={"margin_top": "6px"})] if right is not None else []
     return rx.el.div(rx.el.div(head, *marks, class_name="h"), body, *under)
 

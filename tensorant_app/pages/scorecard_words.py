@@ -77,6 +77,7 @@ class AnswerRow:
     adapter: str
     change: str
     baseline_right: bool
+    baseline_likely: bool
     adapter_right: bool
 
 
@@ -90,6 +91,7 @@ class Unfolded:
     baseline: list[Span] = field(default_factory=list)
     adapter: list[Span] = field(default_factory=list)
     baseline_right: bool = False
+    baseline_likely: bool = False
     adapter_right: bool = False
     baseline_note: str = ""
     adapter_note: str = ""
@@ -203,6 +205,7 @@ def row_of(row: RowView) -> AnswerRow:
         adapter=_clip(row.adapter),
         change=row.change.value,
         baseline_right=row.baseline_right,
+        baseline_likely=row.baseline_likely,
         adapter_right=row.adapter_right,
     )
 
@@ -212,9 +215,10 @@ def unfold(row: RowView) -> Unfolded:
         row=row.row,
         question=row.question,
         expected=row.expected,
-        baseline=mark(row.expected, row.baseline, is_right=row.baseline_right),
+        baseline=mark(row.expected, row.baseline, is_right=row.baseline_right or row.baseline_likely),
         adapter=mark(row.expected, row.adapter, is_right=row.adapter_right),
         baseline_right=row.baseline_right,
+        baseline_likely=row.baseline_likely,
         adapter_right=row.adapter_right,
         baseline_note=row.baseline_note,
         adapter_note=row.adapter_note,

@@ -25,6 +25,7 @@ from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
 from tensorant_app.pages.words import ago, count, share
+from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, versions
 from tensorant_app.services.datasets import Origin
 from tensorant_app.services.versions import Report, VersionView
@@ -47,6 +48,8 @@ class VersionFacts:
     dataset: str = ""
     divided: str = ""
     seed: str = ""
+    percent: int = -1
+    """Of the check that goes on; -1 where nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -157,6 +160,7 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
         origin.dataset.name,
         divided,
         str(origin.split.get("seed", "")),
+        -1 if view.percent is None else view.percent,
     )
 
 
@@ -224,12 +228,14 @@ def version_page() -> rx.Component:
                 facts.state,
                 (
                     "checking",
-                    _working(
+                    working(
                         "Checking",
                         "Rows are divided, looked through for secrets, and read as the base model reads them.",
+                        facts.percent,
+                        "Of the rows that are read",
                     ),
                 ),
-                ("freezing", _working("Freezing", "Files are copied under the name of their content.")),
+                ("freezing", working("Freezing", "Files are copied under the name of their content.")),
                 rx.fragment(),
             ),
             if_(report.is_there, _counts()),
@@ -259,10 +265,6 @@ def _actions() -> rx.Component:
     )
     off = if_(facts.state == "draft", action_with_reason(button("Check", kind="solid", disabled=True), VIEWERS))
     return if_(AppState.me.may_prepare, rx.el.div(may, class_name="row"), off)
-
-
-def _working(title: str, words: str) -> rx.Component:
-    return card(rx.el.p(words, " This page follows by itself; you may leave it."), title=title)
 
 
 def _counts() -> rx.Component:

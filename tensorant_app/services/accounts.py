@@ -15,21 +15,24 @@ import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from tensorant_app.db.accounts import Account
+from tensorant_app.db.connections import Connection
 from tensorant_app.db.machines import Machine, MachineEvent
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import note
 from tensorant_app.domain import watching
+from tensorant_app.domain.connections import RUNPOD, ConnectionKind
 from tensorant_app.domain.errors import AuthFailed, ProviderError
 from tensorant_app.domain.machines import LIFECYCLE, LISTED, MachineState, Presence, Sighting
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
 from tensorant_app.providers.base import Listed, Provider, sight
-from tensorant_app.services.connections import provider_for
+from tensorant_app.services.connections import installation_of, provider_for
 from tensorant_app.services.machine_steps import TEND, take, tell_user
 from tensorant_app.services.machines import POLL as POLL
-from tensorant_app.settings import get_settings
+
+SWEEP = "accounts.sweep"
 
 _SLACK = timedelta(seconds=30)
 """Uptimes are rounded and late: only one that is shorter by more than this is a new start."""
@@ -93,8 +96,11 @@ class Door:
 def open_door(session: Session, account_id: UUID) -> Door | None:
     """None where the connection is gone; `AuthFailed` where its key cannot be opened."""
     if account_id == THIS_COMPUTER:
-        return Door(None, provider_for(session, account_id), get_settings().installation_id)
-    return None
+        return Door(None, provider_for(session, account_id), installation_of(session))
+    row = session.get(Connection, account_id)
+    if row is None or row.kind is not ConnectionKind.RUNPOD_COMPUTE:
+        return None
+    return Door(row.organization_id, provider_for(session, row.organization_id, RUNPOD), installation_of(session))
 
 
 def promise_all(session: Session) -> None:
@@ -103,6 +109,8 @@ def promise_all(session: Session) -> None:
         col(Machine.state).in_(list(_LIVE)), col(Machine.connection_id).is_not(None)
     )
     ensure(session, POLL, [found for found in session.exec(live.distinct()) if found is not None])
+    compute = select(Connection.id).where(Connection.kind == ConnectionKind.RUNPOD_COMPUTE)
+    ensure(session, SWEEP, [THIS_COMPUTER, *session.exec(compute)])
 
 
 def known_machines(session: Session, account_id: UUID) -> list[Known]:

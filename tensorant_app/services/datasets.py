@@ -17,6 +17,7 @@ from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.work import percent_of
 
 PAGE_ROWS = 50
 
@@ -126,6 +127,8 @@ class ImportPage:
     """An import with what was made of it."""
 
     line: ImportLine
+    percent: int | None
+    """Of the file, while it is read."""
     dataset: DatasetLine
     versions: Sequence[VersionLine]
 
@@ -135,7 +138,8 @@ def show_import_page(session: Session, caller: Caller, import_id: UUID) -> Impor
     row = own_row(session, caller, Import, import_id, "import")
     dataset = session.get_one(Dataset, row.dataset_id)
     versions = _versions(session, col(DatasetVersion.import_id) == row.id, 0)
-    return ImportPage(import_line(row), DatasetLine(dataset.id, dataset.name), versions)
+    percent = percent_of(row.id) if row.state is ImportState.CHECKING else None
+    return ImportPage(import_line(row), percent, DatasetLine(dataset.id, dataset.name), versions)
 
 
 def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[VersionLine]:

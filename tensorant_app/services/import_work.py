@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,7 @@ from trainer.contract import PROGRESS, RESULT, write_file
 
 ROWS_SCHEMA = pa.schema([("row", pa.int64()), ("line", pa.int64()), ("example", pa.string()), ("sha256", pa.string())])
 _BATCH = 5_000
+_TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
 
 
@@ -30,7 +32,7 @@ def main(job_path: Path) -> None:
 
 def read_file(source: Path, folder: Path) -> dict[str, Any]:
     """Counts of rows seen, accepted and rejected; `refused` is the sentence for the whole file."""
-    size = max(source.stat().st_size, 1)
+    tell = _Teller(folder / PROGRESS, source.stat().st_size)
     accepted, bad_rows, last_row = 0, set[int](), 0
     batch: list[Row] = []
     with (
@@ -51,9 +53,21 @@ def read_file(source: Path, folder: Path) -> dict[str, Any]:
                     batch.append(found)
             if len(batch) == _BATCH:
                 _write(writer, batch)
-                write_file(folder / PROGRESS, json.dumps({"done": file.tell(), "total": size}))
+            tell(file)
         _write(writer, batch)
     return {"rows": last_row, "accepted": accepted, "rejected": len(bad_rows), "refused": None if accepted else _NONE}
+
+
+class _Teller:
+    """Writes down how many bytes are read, at most twice a second."""
+
+    def __init__(self, path: Path, total: int) -> None:
+        self._path, self._total, self._next = path, total, 0.0
+
+    def __call__(self, file: BinaryIO) -> None:
+        if (at := time.monotonic()) >= self._next:
+            write_file(self._path, json.dumps({"done": file.tell(), "total": self._total}))
+            self._next = at + _TELL_SECONDS
 
 
 def _lines(file: Any) -> Iterator[bytes]:

@@ -115,15 +115,13 @@ def _read(volume: FileStore, use: Use, subject_id: UUID, attempt: int, cursor: C
     log, log_to = _tail(volume, f"{folder}/{LOG}", known.log)
     events, events_to = _tail(volume, f"{folder}/{EVENTS}", known.events)
     steps, steps_to = _tail(volume, f"{folder}/{METRICS}", known.metrics)
-    told = [*_told(events, _event), *_told(steps, _step)]
-    lines = [line for _, line in sorted(told, key=lambda pair: pair[0])] + [
-        _plain(text) for text in log if text.strip()
-    ]
+    told = sorted([*_told(events, _event), *_told(steps, _step)], key=lambda one: one.at)
+    lines = _woven(told, [(at, _plain(text)) for at, text in log if text.strip()])
     return News(lines[-FIRST_LINES:], Cursor(attempt, log_to, events_to, steps_to), begins)
 
 
-def _tail(volume: FileStore, key: str, read_to: int | None) -> tuple[list[str], int | None]:
-    """The whole lines from there on; of a file never read the last ones."""
+def _tail(volume: FileStore, key: str, read_to: int | None) -> tuple[list[tuple[int, str]], int | None]:
+    """The whole lines from there on, each with the byte it begins at; of a file never read the last ones."""
     size = volume.size(key)
     if size is None or size == read_to:
         return [], read_to
@@ -132,21 +130,46 @@ def _tail(volume: FileStore, key: str, read_to: int | None) -> tuple[list[str], 
         data = file.read(_MOST_BYTES)
     is_endless = len(data) == _MOST_BYTES and b"\n" not in data
     whole = data if is_endless else data[: data.rfind(b"\n") + 1]
-    lines = whole.decode(errors="replace").splitlines()
+    lines, at = [], start
+    for line in whole.splitlines(keepends=True):
+        lines.append((at, line.decode(errors="replace").rstrip("\r\n")))
+        at += len(line)
     if start and (read_to is None or read_to > size):
         lines = lines[1:]
     return lines, start + len(whole)
 
 
-def _told(texts: Sequence[str], say: Callable[[Mapping[str, Any]], Line | None]) -> Iterator[tuple[str, Line]]:
-    for text in texts:
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """A line that says when; `log` is how long log.txt was then, where the trainer noted it."""
+
+    at: str
+    line: Line
+    log: int | None
+
+
+def _told(lines: Sequence[tuple[int, str]], say: Callable[[Mapping[str, Any]], Line | None]) -> Iterator[_Told]:
+    for _, text in lines:
         try:
             facts = json.loads(text)
             line = say(facts) if isinstance(facts, dict) else None
         except (ValueError, KeyError, TypeError):
             continue
         if line is not None:
-            yield str(facts["at"]), line
+            log = facts.get("log")
+            yield _Told(str(facts["at"]), line, log if isinstance(log, int) else None)
+
+
+def _woven(told: Sequence[_Told], plain: Sequence[tuple[int, Line]]) -> list[Line]:
+    """Lines of log.txt say no time: each stands before the first event that found it written, or else at the end."""
+    lines: list[Line] = []
+    taken = 0
+    for one in told:
+        while one.log is not None and taken < len(plain) and plain[taken][0] < one.log:
+            lines.append(plain[taken][1])
+            taken += 1
+        lines.append(one.line)
+    return [*lines, *(line for _, line in plain[taken:])]
 
 
 def _event(facts: Mapping[str, Any]) -> Line | None:
@@ -158,7 +181,7 @@ def _event(facts: Mapping[str, Any]) -> Line | None:
         "rows_prepared": "rows prepared",
         "model_loaded": "model loaded",
     }.get(kind, str(kind).replace("_", " "))
-    known = {"at", "machine", "attempt", "boot", "kind"}
+    known = {"at", "machine", "attempt", "boot", "kind", "log"}
     more = " ".join(f"{name} {_short(value)}" for name, value in facts.items() if name not in known)
     return Line(_clock(facts), "error" if kind == "failed" else "info", redact(f"{words} {more}".strip())[:_LONGEST])
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -15,7 +15,7 @@ from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
-from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
+from tensorant_app.domain.evaluations import LIFECYCLE, EvaluationKind, EvaluationState
 from tensorant_app.domain.gate import Decision
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import Use
@@ -79,6 +79,8 @@ class OverviewView:
     """Split → rows of that version."""
     baseline: dict[str, float] | None
     """Its completed baseline's scores."""
+    is_scoring: bool
+    """No baseline is complete yet, and one is on its way."""
 
 
 def show_overview(session: Session, caller: Caller, project_id: UUID) -> OverviewView:
@@ -88,6 +90,7 @@ def show_overview(session: Session, caller: Caller, project_id: UUID) -> Overvie
     live = session.exec(runs.where(col(Run.state).in_(list(_LIVE))).limit(_MOST)).all()
     recent = session.exec(runs.where(col(Run.state).not_in(list(_LIVE))).limit(_MOST)).all()
     newest = next(iter(frozen_versions(session, caller, project.id)), None)
+    baseline = _newest_baseline(session, newest, {EvaluationState.COMPLETED})
     return OverviewView(
         needs=[*_run_needs(session, project.id), *_data_needs(session, project.id)],
         live=[_glance(session, run) for run in live],
@@ -95,12 +98,14 @@ def show_overview(session: Session, caller: Caller, project_id: UUID) -> Overvie
         has_data=session.exec(_imports(project.id).limit(1)).first() is not None,
         newest=newest,
         rows=_rows(session, newest),
-        baseline=_baseline(session, newest),
+        baseline=baseline.scores if baseline else None,
+        is_scoring=baseline is None
+        and _newest_baseline(session, newest, set(EvaluationState) - LIFECYCLE.final) is not None,
     )
 
 
 def _run_needs(session: Session, project_id: UUID) -> list[Need]:
-    waiting = {RunState.NEEDS_RECOVERY: "Recover", RunState.ADAPTER_READY: "Open", RunState.DRAFT: "Launch"}
+    waiting = {RunState.NEEDS_RECOVERY: "Recover", RunState.ADAPTER_READY: "Open", RunState.DRAFT: "Open"}
     found = select(Run).where(Run.project_id == project_id, col(Run.state).in_(list(waiting)))
     titles = {
         RunState.NEEDS_RECOVERY: ("needs recovery", "It stopped; what it saved is safe."),
@@ -165,13 +170,14 @@ def _rows(session: Session, newest: VersionLine | None) -> dict[str, int]:
     return dict(report["rows"]) if report else {}
 
 
-def _baseline(session: Session, newest: VersionLine | None) -> dict[str, float] | None:
+def _newest_baseline(
+    session: Session, newest: VersionLine | None, states: Collection[EvaluationState]
+) -> Evaluation | None:
     if newest is None:
         return None
     query = select(Evaluation).where(
         Evaluation.version_id == newest.id,
         Evaluation.kind == EvaluationKind.BASELINE,
-        Evaluation.state == EvaluationState.COMPLETED,
+        col(Evaluation.state).in_(list(states)),
     )
-    found = session.exec(query.order_by(col(Evaluation.created_at).desc()).limit(1)).first()
-    return found.scores if found else None
+    return session.exec(query.order_by(col(Evaluation.created_at).desc()).limit(1)).first()

@@ -9,11 +9,12 @@ from uuid import UUID
 
 from sqlmodel import Session
 
+from tensorant_app.domain.connections import LOCAL, ConnectionKind
 from tensorant_app.domain.errors import Refused
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.placement import Placement
 from tensorant_app.providers.base import FileStore, Offer, Provider
-from tensorant_app.services.connections import provider_for, provider_name, volume_for
+from tensorant_app.services.connections import find_connection, provider_for, volume_for
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +43,16 @@ class Place:
 
 
 def open_doors(session: Session, organization_id: UUID, placement: Placement) -> Doors:
-    name = placement.provider or provider_name(session, organization_id)
-    return Doors(name, provider_for(session, organization_id), volume_for(session, organization_id))
+    """`AuthFailed` where the account that the draft names is not connected."""
+    name = placement.provider or LOCAL
+    provider, volume = provider_for(session, organization_id, name), volume_for(session, organization_id, name)
+    if name == LOCAL:
+        return Doors(name, provider, volume)
+    compute = find_connection(session, organization_id, ConnectionKind.RUNPOD_COMPUTE)
+    storage = find_connection(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
+    assert compute is not None and storage is not None
+    options = {"volume_id": storage.shown["volume_id"], "disk_gb": placement.disk_gb}
+    return Doors(name, provider, volume, compute.id, storage.shown["data_center"], options)
 
 
 def choose_place(doors: Doors, placement: Placement, refusals: int, offers: Sequence[Offer]) -> Place:

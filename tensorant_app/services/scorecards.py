@@ -133,6 +133,8 @@ class RowView:
     adapter: str
     change: Change
     baseline_right: bool
+    baseline_likely: bool
+    """Its words are wrong, yet the label it finds most likely is right, and the run's gate counts that."""
     adapter_right: bool
     baseline_note: str
     adapter_note: str
@@ -340,6 +342,7 @@ def _view(pair: _Pair, question: str) -> RowView:
         adapter=pair.tuned.answer,
         change=pair.change,
         baseline_right=pair.base.exact,
+        baseline_likely=not pair.base.exact and pair.change in {Change.BOTH_RIGHT, Change.LOST},
         adapter_right=pair.tuned.exact,
         baseline_note=_note(pair.base),
         adapter_note=_note(pair.tuned),

@@ -23,11 +23,10 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
 from tensorant_app.providers.base import Listed
+from tensorant_app.services.accounts import SWEEP as SWEEP
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machine_steps import TEND, take, tell_user
-
-SWEEP = "accounts.sweep"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import now_of
+from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
 from tensorant_app.domain.hyperparameters import RunSettings
@@ -210,6 +211,11 @@ def note_asked(session: Session, task: RunTask, order: Order) -> bool:
     runs.advance(session, run, Move("launch"), Cause.WORKER)
     machines.ask_machine(session, order, "train")
     return True
+
+
+def provider_of(task: RunTask) -> str:
+    """Whose volume its files lie on."""
+    return task.machine.provider if task.machine else task.placement.provider or LOCAL
 
 
 def next_look(task: RunTask) -> datetime:

@@ -31,7 +31,7 @@ from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.work import run_process, run_work, write_job
+from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
 
@@ -62,6 +62,8 @@ class VersionView:
     problem: str | None
     report: Report | None
     content_sha256: str | None
+    percent: int | None
+    """Of the check, while its rows are read as the base model reads them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +236,13 @@ def show_version(session: Session, caller: Caller, version_id: UUID) -> VersionV
     caller.require(Permission.SEE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     return VersionView(
-        version.id, version.number, version.state, version.problem, _report(version), version.content_sha256
+        version.id,
+        version.number,
+        version.state,
+        version.problem,
+        _report(version),
+        version.content_sha256,
+        percent_of(version.id) if version.state is VersionState.CHECKING else None,
     )
 
 

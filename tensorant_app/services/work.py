@@ -8,18 +8,43 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from tensorant_app.domain.errors import Refused
-from trainer.contract import JOB, RESULT
+from tensorant_app.settings import get_settings
+from trainer.contract import JOB, PROGRESS, RESULT
 
+FILES = "files"
+"""Below the work's folder: what is renamed into its place when all of it is there."""
 _LOOK_SECONDS = 0.1
 _BEAT_SECONDS = 5.0
 _GRACE_SECONDS = 5.0
 _ERROR_NAME = re.compile(r"^[\w.]+(?:Error|Exception): ")
+
+
+@contextmanager
+def work_folder(subject_id: UUID) -> Iterator[Path]:
+    """A folder of the store for the time of the work on an import or a version; `percent_of` finds it by its name."""
+    with tempfile.TemporaryDirectory(dir=get_settings().store_dir, prefix=f".work-{subject_id}-") as name:
+        yield Path(name)
+
+
+def percent_of(subject_id: UUID) -> int | None:
+    """How far the process that works on it says to be; None before it says anything."""
+    folders = sorted(get_settings().store_dir.glob(f".work-{subject_id}-*"), key=lambda folder: folder.stat().st_ctime)
+    for path in (path for folder in folders[-1:] for path in (folder / PROGRESS, folder / FILES / PROGRESS)):
+        try:
+            told = json.loads(path.read_text())
+            return min(100 * int(told["done"]) // max(int(told["total"]), 1), 100)
+        except (OSError, ValueError, KeyError, TypeError):
+            continue
+    return None
 
 
 def run_work(module: str, job: Mapping[str, Any], folder: Path, beat: Callable[[], None]) -> dict[str, Any]:

@@ -84,3 +84,9 @@ def test_the_sentence_warns_where_validation_rises_under_a_falling_loss() -> Non
 
     assert "Validation rose by 0.100" in said
     assert "by heart" in said
+
+
+def test_a_change_that_three_digits_do_not_show_is_none() -> None:
+    said = say_trend([(1, 2.0), (2, 1.0)], [(1, 0.59841), (2, 0.59839)])
+
+    assert "Validation did not change between steps 1 and 2." in said

@@ -34,7 +34,7 @@ def test_a_run_that_trains_has_its_earlier_phases_behind_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "stand"), [(RunState.FAILED, "fail"), (RunState.NEEDS_RECOVERY, "stop"), (RunState.CANCELLED, "stop")]
+    ("state", "stand"), [(RunState.FAILED, "fail"), (RunState.NEEDS_RECOVERY, "stop"), (RunState.CANCELLED, "end")]
 )
 def test_where_it_stopped_is_marked(state: RunState, stand: str) -> None:
     assert phases(RunState.QUEUED, RunState.LAUNCHING, state)["launching"] == (stand, 60.0)

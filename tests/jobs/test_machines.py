@@ -15,9 +15,11 @@ from tensorant_app.domain.errors import DenialReason, Denied, Transient, Unknown
 from tensorant_app.domain.machines import THIS_COMPUTER, MachineState, Presence, Use
 from tensorant_app.domain.members import Caller
 from tensorant_app.providers.base import MachineRequest
+from tensorant_app.providers.storage import FolderStore
 from tensorant_app.services import accounts, machines
 from tensorant_app.services.accounts import Door
 from tensorant_app.services.connections import volume_for
+from tensorant_app.settings import get_settings
 from tests import factories
 from tests.conftest import Clock
 from tests.fakes import INSTALLATION, FakeProvider
@@ -35,6 +37,7 @@ def provider(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
     fake = FakeProvider()
     door = Door(caller.organization_id, fake, INSTALLATION)
     monkeypatch.setattr("jobs.machines.provider_for", lambda *given: fake)
+    monkeypatch.setattr("jobs.machines.volume_for", lambda *given: FolderStore(get_settings().volume_dir))
     monkeypatch.setattr("jobs.accounts.accounts.open_door", lambda session, account_id: door)
     return fake
 

@@ -96,6 +96,22 @@ def test_the_overview_leads_along_the_path_and_says_what_waits(
     assert (state.recent, state.needs) == ([], [])
 
 
+def test_the_overview_offers_no_second_baseline_while_one_is_on_its_way(owner: Person, project_id: UUID) -> None:
+    with unit_of_work() as session:
+        project = session.get_one(Project, project_id)
+        version = make_version(session, project)
+        make_baseline(session, project, version, state=EvaluationState.FAILED)
+    path = f"/projects/{project_id}"
+
+    state = visit(OverviewState, owner, path, "load")
+    assert (state.step, state.is_scoring, state.facts.baseline) == (2, False, "Not scored")
+
+    with unit_of_work() as session:
+        make_baseline(session, session.get_one(Project, project_id), version, state=EvaluationState.RUNNING)
+    state = visit(OverviewState, owner, path, "load")
+    assert (state.step, state.is_scoring, state.facts.baseline) == (2, True, "Being scored")
+
+
 def test_a_baseline_is_started_on_a_frozen_version_and_cancelled(
     owner: Person, viewer: Person, project_id: UUID
 ) -> None:

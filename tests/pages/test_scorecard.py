@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from uuid import UUID
 
 import pytest
@@ -12,11 +13,12 @@ from tensorant_app.db.session import reading
 from tensorant_app.pages.evaluations import EvaluationsState
 from tensorant_app.pages.scorecard import ScorecardState
 from tensorant_app.pages.scorecard_words import mark
+from tensorant_app.services import evaluations
 from tests.factories import make_run
 from tests.pages.conftest import visit
 from tests.people import Person
 from tests.states import call, run
-from tests.trained import score_run
+from tests.trained import put_answers, score_run
 
 
 def address(evaluation_id: UUID) -> str:
@@ -79,6 +81,23 @@ def test_a_row_unfolds_to_both_answers_in_full(owner: Person, scored: UUID) -> N
     assert (state.opened.baseline_right, state.opened.adapter_right) == (True, False)
     run(call(state, "unfold", 3))
     assert state.opened.row == 0
+
+
+def test_an_answer_that_the_gate_counts_as_right_is_not_marked_wrong(owner: Person) -> None:
+    scored = score_run(make_run(owner.caller), base=range(1, 46), tuned=range(1, 60))
+    with reading() as session:
+        baseline_id = session.get_one(Evaluation, scored).baseline_id
+    assert baseline_id is not None
+    answers = evaluations.read_answers(baseline_id)
+    put_answers(baseline_id, [replace(one, exact=False) if one.row == 3 else one for one in answers])
+
+    state = visit(ScorecardState, owner, address(scored), "enter", "load")
+
+    row = next(row for row in state.rows if row.row == 3)
+    assert (row.change, row.baseline_right, row.baseline_likely) == ("both_right", False, True)
+    assert [row.row for row in state.rows if row.baseline_likely] == [3]
+    run(call(state, "unfold", 3))
+    assert (state.opened.baseline_likely, [span.kind for span in state.opened.baseline]) == (True, [""])
 
 
 def test_differing_words_are_marked() -> None:

@@ -69,6 +69,29 @@ def test_steps_and_events_stand_in_the_order_of_their_times(caller: Caller, run_
     ]
 
 
+def test_what_is_only_printed_stands_where_it_was_printed(caller: Caller, run_id: UUID) -> None:
+    append(run_id, "log.txt", "before loading\n")
+    loaded = {"at": "2026-12-01T12:00:00.500+00:00", "kind": "model_loaded", "log": len("before loading\n")}
+    append(run_id, "events.jsonl", json.dumps(loaded) + "\n")
+    append(run_id, "metrics.jsonl", "".join(f"{line}\n" for line in metric_lines(2)))
+    append(run_id, "log.txt", "Traceback of an error\n  its second line\n")
+
+    first = read(caller, run_id)
+    failed = {"at": "2026-12-01T12:00:09.500+00:00", "kind": "failed", "code": "crashed", "log": 80}
+    append(run_id, "log.txt", "and its end\n")
+    append(run_id, "events.jsonl", json.dumps(failed) + "\n")
+
+    assert [line.words.split(" loss")[0] for line in first.lines] == [
+        "before loading",
+        "model loaded",
+        "step 1",
+        "step 2",
+        "Traceback of an error",
+        "  its second line",
+    ]
+    assert [line.words for line in read(caller, run_id, first.cursor).lines] == ["and its end", "failed code crashed"]
+
+
 def test_trouble_is_told_by_its_level(caller: Caller, run_id: UUID) -> None:
     append(run_id, "log.txt", "UserWarning: slow\nRuntimeError: CUDA out of memory\nfine\n")
 

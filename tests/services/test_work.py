@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 from time import monotonic, sleep
+from uuid import uuid4
 
 import psutil
 import pytest
 
 from tensorant_app.domain.errors import Refused
-from tensorant_app.services import work
-from tensorant_app.services.work import run_process, run_work
-from trainer.contract import JOB, RESULT
+from tensorant_app.services import import_work, work
+from tensorant_app.services.work import percent_of, run_process, run_work, work_folder
+from tensorant_app.settings import get_settings
+from tests import data
+from trainer.contract import JOB, PROGRESS, RESULT
 
 SPAWN = """
 import subprocess, sys, time
@@ -41,6 +45,28 @@ def nothing() -> None:
 
 def is_running(pid: int) -> bool:
     return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+
+
+def test_how_far_the_work_is_can_be_seen_while_it_goes_on(data_dir: Path) -> None:
+    import_id = uuid4()
+    get_settings().store_dir.mkdir(parents=True, exist_ok=True)
+
+    with work_folder(import_id) as folder:
+        assert percent_of(import_id) is None
+        (folder / PROGRESS).write_text('{"done": 25, "total": 40}')
+        assert percent_of(import_id) == 62
+        assert percent_of(uuid4()) is None
+
+    assert percent_of(import_id) is None
+
+
+def test_a_file_that_is_read_says_how_far(tmp_path: Path) -> None:
+    source = data.write_lines(tmp_path / "tickets.jsonl", data.chats(20))
+
+    import_work.read_file(source, tmp_path)
+
+    told = json.loads((tmp_path / PROGRESS).read_text())
+    assert 0 < told["done"] <= told["total"] == source.stat().st_size
 
 
 def test_a_module_reads_its_job_and_its_result_comes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

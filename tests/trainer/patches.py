@@ -75,6 +75,12 @@ def out_of_memory_for_more_than_two_rows() -> None:
     loop.summed_loss = summed_loss
 
 
+def hardly_any_memory_free() -> None:
+    from trainer import loop
+
+    loop.free_bytes = lambda device: 64 << 20
+
+
 def out_of_memory_in_validation() -> None:
     """Training fits; without gradients, as in validation, nothing does."""
     import torch

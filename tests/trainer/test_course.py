@@ -44,6 +44,20 @@ def test_too_little_memory_halves_the_micro_batch_once_and_trains_to_the_same_lo
     assert losses(volume, narrow) == pytest.approx(losses(volume, roomy), abs=2e-4)
 
 
+def test_activations_are_computed_again_only_where_memory_asks_for_it_and_change_nothing(volume: Volume) -> None:
+    roomy, small = volume.add_run("much-free", options=OPTIONS), volume.add_run("little-free", options=OPTIONS)
+
+    assert volume.run("train", roomy) == 0
+    assert volume.run("train", small, patch="hardly_any_memory_free") == 0
+
+    (kept,), (again,) = events(volume, roomy, "memory_planned"), events(volume, small, "memory_planned")
+    assert (kept["gradient_checkpointing"], again["gradient_checkpointing"]) == (False, True)
+    assert again["free_mb"] == 64
+    assert again["needed_mb"] < kept["needed_mb"]
+    assert not events(volume, small, "narrowed")
+    assert losses(volume, small) == losses(volume, roomy)
+
+
 def test_memory_that_is_never_enough_in_validation_says_so_and_keeps_the_last_checkpoint(volume: Volume) -> None:
     options = replace(PLAIN, checkpoint_unit="steps", checkpoint_every_steps=4)
     keys = volume.add_run("tight", options=options)
