@@ -100,6 +100,9 @@ class FakeProvider:
         ]
         return [*present, *self.twins]
 
+    def find(self, provider_id: str) -> Listed | None:
+        return next((machine for machine in self.listing() if machine.provider_id == provider_id), None)
+
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
         return sight(self.listing(), name, INSTALLATION, at)
 

@@ -110,6 +110,11 @@ def load_model(base: Base, *, quantised: bool = False) -> PreTrainedModel:
     return model
 
 
+def precision_of(model: PreTrainedModel | PeftModel) -> str:
+    """Of the base's weights: nf4 where they are quantised, else their type."""
+    return "nf4" if getattr(model, "is_loaded_in_4bit", False) else str(model.dtype).removeprefix("torch.")
+
+
 def attends_fully(model: PreTrainedModel | PeftModel) -> bool:
     """Whether every layer looks back at all tokens; layers with a sliding window, or without attention, do not."""
     config = model.config.get_text_config()

@@ -21,6 +21,7 @@ from tensorant_app.components.dialogs import form_dialog, paid_dialog
 from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.stats import Fact, Stat
 from tensorant_app.components.values import if_
+from tensorant_app.domain.durations import say_seconds
 from tensorant_app.pages.words import span
 from tensorant_app.services import drafts, launches, runs, sessions
 from tensorant_app.services.estimates import Estimate
@@ -200,7 +201,7 @@ def _card(view: LaunchView) -> LaunchCard:
         name=view.name,
         expected=say_time(view.estimate),
         source=view.estimate.source[:1].upper() + view.estimate.source[1:],
-        limit=f"{view.maximum_runtime_hours:g} h",
+        limit=say_seconds(view.maximum_runtime.total_seconds()),
         queue=f"{held} of {slots} slots are in use. {waits}",
         plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
     )

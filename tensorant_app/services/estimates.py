@@ -20,9 +20,9 @@ from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.readiness import memory_needed
 from tensorant_app.domain.run_form import read_settings
-from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.readiness import options_of
+from tensorant_app.services.plans import options_of
 from trainer.contract import Outcome, Plan, Split
 
 _LOOKED_AT = 5
@@ -102,7 +102,12 @@ def pace_of(session: Session, project_id: UUID, method: str) -> Pace | None:
         select(Run.settings, Machine.result, DatasetVersion.report)
         .join(Machine, (col(Machine.subject_id) == col(Run.id)) & (col(Machine.attempt) == col(Run.attempt)))
         .join(DatasetVersion, col(DatasetVersion.id) == col(Run.version_id))
-        .where(Run.project_id == project_id, col(Run.state).in_(_MEASURED), Machine.use == Use.RUN)
+        .where(
+            Run.project_id == project_id,
+            Run.purpose == RunPurpose.FULL,
+            col(Run.state).in_(_MEASURED),
+            Machine.use == Use.RUN,
+        )
         .order_by(col(Run.created_at).desc())
         .limit(4 * _LOOKED_AT)
     )

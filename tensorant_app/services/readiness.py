@@ -40,9 +40,10 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.connections import provider_for
+from tensorant_app.services.plans import options_of
 from tensorant_app.services.versions import Report, report_of
 from tensorant_app.settings import get_settings
-from trainer.contract import Base, Plan, Split, TrainOptions, write_file
+from trainer.contract import Base, Plan, Split, write_file
 
 _TRAINER_SECONDS = 60
 _FRESH = timedelta(minutes=15)
@@ -285,10 +286,3 @@ def _ask_trainer(python: Path) -> dict[str, Any]:
         return answer
     said = done.stderr.strip().splitlines()
     return {"ok": False, "error": said[-1] if said else f"it ended with code {done.returncode} and no answer"}
-
-
-def options_of(settings: RunSettings) -> TrainOptions:
-    """The trainer's part of a run's settings."""
-    values = settings.as_values()
-    del values["maximum_runtime_hours"]
-    return TrainOptions(**values)

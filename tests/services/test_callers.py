@@ -31,9 +31,10 @@ from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import ALLOWED, OPERATOR_MAY, Caller, Permission, Role, operator
-from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.domain.splits import Fractions
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import (
     accounts,
@@ -67,6 +68,7 @@ from tensorant_app.services import (
     sessions,
     slots,
     strays,
+    trials,
     uploads,
     versions,
 )
@@ -106,6 +108,7 @@ class World:
     queued_run: UUID
     failed_run: UUID
     scored_run: UUID
+    finished_trial: UUID
     connection: UUID
 
 
@@ -134,6 +137,12 @@ CASES: dict[str, Case] = {
     "connecting.remove_connection": Case(
         Permission.OWN, lambda s, c, w: connecting.remove_connection(s, c, w.connection)
     ),
+    "organizations.show_slots": Case(
+        Permission.SEE, lambda s, c, w: organizations.show_slots(s, c), is_own=True, is_personal=True
+    ),
+    "organizations.set_slots": Case(
+        Permission.ADMINISTER, lambda s, c, w: organizations.set_slots(s, c, "3"), is_own=True
+    ),
     "offers.note_looking": Case(
         Permission.SEE, lambda s, c, w: offers.note_looking(s, c, 2), is_own=True, is_personal=True
     ),
@@ -161,6 +170,9 @@ CASES: dict[str, Case] = {
     "downloads.import_errors": Case(Permission.SEE, lambda s, c, w: downloads.import_errors(s, c, w.ready)),
     "downloads.job_files": Case(Permission.SEE, lambda s, c, w: downloads.job_files(s, c, w.draft_run)),
     "drafts.copy_to_form": Case(Permission.PREPARE, lambda s, c, w: drafts.copy_to_form(s, c, w.draft_run)),
+    "drafts.create_full_draft": Case(
+        Permission.PREPARE, lambda s, c, w: drafts.create_full_draft(s, c, w.finished_trial)
+    ),
     "drafts.create_retry_draft": Case(
         Permission.PREPARE, lambda s, c, w: drafts.create_retry_draft(s, c, w.failed_run)
     ),
@@ -242,6 +254,7 @@ CASES: dict[str, Case] = {
     "imports.cancel_import": Case(Permission.PREPARE, lambda s, c, w: imports.cancel_import(s, c, w.checking)),
     "imports.show_import": Case(Permission.SEE, lambda s, c, w: imports.show_import(s, c, w.ready)),
     "imports.read_errors": Case(Permission.SEE, lambda s, c, w: imports.read_errors(s, c, w.ready)),
+    "trials.show_trial": Case(Permission.SEE, lambda s, c, w: trials.show_trial(s, c, w.finished_trial)),
     "versions.create_version": Case(
         Permission.PREPARE, lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1)
     ),
@@ -345,6 +358,9 @@ def world(caller: Caller) -> World:
             queued_run=_run(session, draft, state=RunState.QUEUED),
             failed_run=_run(session, draft, state=RunState.FAILED),
             scored_run=_run(session, draft, state=RunState.EVALUATING, evaluation_id=queued.id),
+            finished_trial=_run(
+                session, draft, state=RunState.COMPLETED, purpose=RunPurpose.TRIAL, trial=TrialSettings().as_values()
+            ),
             connection=factories.connect(session, caller.organization_id).id,
         )
         offers.switch_off(session, operator(), "H100", "Not in our plan.", "")
@@ -433,8 +449,8 @@ def test_a_list_holds_nothing_of_another_organization(world: World) -> None:
 
     with reading() as session:
         assert [view.id for view in runs.list_runs(session, stranger)] == [own]
-        assert len(runs.list_runs(session, world.owner)) == 4
-        assert len(runs.list_runs(session, operator())) == 5
+        assert len(runs.list_runs(session, world.owner)) == 5
+        assert len(runs.list_runs(session, operator())) == 6
 
 
 class _Done(Exception):

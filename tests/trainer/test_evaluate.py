@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.trainer.conftest import WORDS, Volume, animal_rows
+from tests.trainer.conftest import OPTIONS, WORDS, Volume, animal_rows
 from trainer.base import load_model, load_tokenizer, stop_tokens
 from trainer.chat import encode_prompt, encode_reply
-from trainer.contract import ANSWERS, STATUS, Answer, AttemptKeys, Outcome, Phase, Status, hash_file, load, load_lines
+from trainer.contract import (
+    ANSWERS,
+    EVENTS,
+    JOB,
+    STATUS,
+    Answer,
+    AttemptKeys,
+    EvaluateJob,
+    Outcome,
+    Phase,
+    Status,
+    hash_file,
+    load,
+    load_lines,
+    verify_folder,
+)
 from trainer.generate import Limits, Question, answer_all
 from trainer.questions import answer_room
 from trainer.scores import exact_match, token_f1
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -203,3 +223,38 @@ def test_the_longest_label_can_be_said_whole(volume: Volume) -> None:
     assert needed <= room < needed + 8
     assert answer_room(256, (), tokenizer) == 256
     assert answer_room(3, ("yes", label), tokenizer) == 3
+
+
+def test_an_adapter_of_a_quantised_base_is_scored_on_that_base(volume: Volume, evaluated: AttemptKeys) -> None:
+    from trainer import evaluate
+
+    run = volume.add_run("quantised-scored", options=replace(OPTIONS, method="qlora", epochs=1))
+    assert volume.run("train", run) == 0, volume.log(run).read_text()
+    keys = volume.add_evaluation("quantised", adapter=run.adapter)
+    assert volume.run("evaluate", keys) == 0, volume.log(keys).read_text()
+
+    (told,) = (line for line in volume.lines(keys, EVENTS) if line["kind"] == "evaluated")
+    (plain,) = (line for line in volume.lines(evaluated, EVENTS) if line["kind"] == "evaluated")
+    facts = verify_folder(volume.root / run.adapter).facts
+    assert (facts["method"], facts["base_precision"]) == ("qlora", "nf4")
+    assert (told["base_precision"], plain["base_precision"]) == ("nf4", "float32")
+    job = load(EvaluateJob, (volume.root / keys.inputs / JOB).read_text())
+    loaded = evaluate._load(job, volume.root, facts)
+    kinds = {
+        type(module.base_layer).__name__ for name, module in loaded.named_modules() if hasattr(module, "base_layer")
+    }
+    assert kinds == {"Linear4bit"}
+
+
+def test_a_plain_base_never_loads_the_library_of_quantised_ones(volume: Volume, trained: AttemptKeys) -> None:
+    code = (
+        "import sys; from pathlib import Path; from trainer.base import load_model; from trainer.contract import Base, "
+        "TrainOptions; from trainer.lora import add_lora, load_lora; folder, adapter = sys.argv[1:]; "
+        "base = Base('', '', folder); add_lora(load_model(base), TrainOptions()); load_lora(load_model(base), Path(adapter)); "
+        "print('bitsandbytes' in sys.modules); load_model(base, quantised=True); print('bitsandbytes' in sys.modules)"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code, volume.base.folder, str(volume.root / trained.adapter)]
+
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == ["False", "True"]

@@ -21,6 +21,7 @@ from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
@@ -28,13 +29,13 @@ from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.run_actions import LaunchCard
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, make_baseline, make_run, make_version
+from tests.factories import REPORT, connect, make_baseline, make_run, make_version
 from tests.people import Person, make_person, sign_in
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
@@ -224,9 +225,34 @@ RUN_HANDLERS: dict[str, Case] = {
 }
 """Those of runs, their form, their page and scorecards."""
 
+KEY = {"api_key": "rpa_PASTEDBYSOMEBODY1234"}
+S3_KEYS = {
+    "data_center": "EU-RO-1",
+    "volume_id": "vol123abc",
+    "access_key": "user_PASTEDBYSOMEBODY",
+    "secret_key": "rps_PASTEDBYSOMEBODY1234",
+}
+
+ACCOUNT_HANDLERS: dict[str, Case] = {
+    "ConnectionsState.load": Case(),
+    "ConnectionsState.watch": Case(),
+    "ConnectionsState.edit": Case(arguments=lambda world, person: ["runpod_compute"]),
+    "ConnectionsState.save_compute": Case(Role.OWNER, lambda world, person: [KEY]),
+    "ConnectionsState.save_storage": Case(Role.OWNER, lambda world, person: [S3_KEYS]),
+    "ConnectionsState.recheck": Case(Role.OWNER, lambda world, person: [connection_of(world)], names_ours=True),
+    "ConnectionsState.ask_remove": Case(arguments=lambda world, person: ["some", "RunPod compute"]),
+    "ConnectionsState.remove": Case(
+        Role.OWNER, variables=lambda world: {"asks_remove": connection_of(world)}, names_ours=True
+    ),
+    "ConnectionsState.ask_slots": Case(arguments=lambda world, person: [True]),
+    "ConnectionsState.save_slots": Case(Role.ADMIN, lambda world, person: [{"slots": "3"}]),
+}
+"""Those of outside accounts."""
+
 HANDLERS: dict[str, Case] = (
     DATA_HANDLERS
     | RUN_HANDLERS
+    | ACCOUNT_HANDLERS
     | {
         "AppState.enter": Case(),
         "AccountState.load": Case(),
@@ -332,6 +358,14 @@ def failed_run(world: World) -> UUID:
     with unit_of_work() as session:
         session.get_one(Run, world.run_id).state = RunState.FAILED
     return world.run_id
+
+
+def connection_of(world: World) -> str:
+    """An account of the organization that works; made once."""
+    organization_id = world.people[Role.OWNER].organization_id
+    with unit_of_work() as session:
+        known = find_connection(session, organization_id, ConnectionKind.RUNPOD_COMPUTE)
+        return str((known or connect(session, organization_id)).id)
 
 
 def draft_path(world: World) -> str:
