@@ -18,18 +18,21 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import now_of
+from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import MachineState, Use
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import Check, Finding
 from tensorant_app.domain.readiness import Verdict as CheckVerdict
-from tensorant_app.domain.runs import RunFacts, RunReason, RunState, Work, decide
+from tensorant_app.domain.runs import CHECKPOINT_TIME, PAUSE_PATIENCE, RunFacts, RunReason, RunState, Work, decide
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import FileStore
-from tensorant_app.services import evaluations, machines, runs
+from tensorant_app.services import evaluations, machines, runs, slots
 from tensorant_app.services.connections import store
 from tensorant_app.services.machines import MachineView, Order
+from tensorant_app.services.places import Place
 from tensorant_app.services.readiness import options_of
 from trainer.contract import (
     MANIFEST,
@@ -58,6 +61,11 @@ class RunTask:
     organization_id: UUID
     state: RunState
     settings: RunSettings
+    placement: Placement
+    refusals: int
+    not_before: datetime | None
+    verify_wanted_at: datetime | None
+    pause_wanted_at: datetime | None
     gate: GateRule
     version_key: str
     base_repo_id: str
@@ -79,6 +87,9 @@ class RunTask:
 class TakenAdapter:
     """An adapter that matches its manifest, and its download in the store."""
 
+    attempt: int
+    key: str
+    """Its folder on the volume."""
     manifest: Manifest
     zip_key: str
     zip_sha256: str
@@ -94,6 +105,11 @@ def read_task(session: Session, run_id: UUID) -> RunTask:
         organization_id=run.organization_id,
         state=run.state,
         settings=RunSettings.of(run.settings),
+        placement=runs.placement_of(run),
+        refusals=run.refusals,
+        not_before=run.not_before,
+        verify_wanted_at=run.verify_wanted_at,
+        pause_wanted_at=run.pause_wanted_at,
         gate=rule_of(run.gate),
         version_key=f"versions/{version.content_sha256}",
         base_repo_id=project.base_repo_id,
@@ -120,8 +136,23 @@ def is_fenced(machine: MachineView | None, now: datetime) -> bool:
     return machine.release_wanted_at is None or now - machine.release_wanted_at < FENCE
 
 
-def order_machine(task: RunTask, provider: str, gpu_type: str, now: datetime) -> Order:
-    return Order(task.organization_id, Use.RUN, task.id, task.attempt + 1, provider, gpu_type, now + task.time_left)
+def order_machine(task: RunTask, place: Place, now: datetime) -> Order:
+    """The next attempt's machine. The runtime that is left covers all attempts together."""
+    return Order(
+        task.organization_id,
+        Use.RUN,
+        task.id,
+        task.attempt + 1,
+        place.provider,
+        place.gpu_type,
+        now + task.time_left,
+        connection_id=place.connection_id,
+        gpu_count=task.placement.gpu_count,
+        rate=place.rate,
+        rate_limit=task.placement.rate_limit,
+        data_center=place.data_center,
+        options=place.options,
+    )
 
 
 def stage_version(volume: FileStore, version_key: str, splits: Sequence[Split]) -> None:
@@ -168,13 +199,31 @@ def note_findings(session: Session, run_id: UUID, findings: Sequence[Finding]) -
     return False
 
 
-def note_asked(session: Session, task: RunTask, order: Order) -> None:
-    """The machine's intent and the step, in one transaction."""
+def note_asked(session: Session, task: RunTask, order: Order) -> bool:
+    """The machine's intent and the step, in one transaction; False where the slot went to somebody else meanwhile."""
     run = session.get_one(Run, task.id)
+    if run.state is not RunState.QUEUED or run.attempt != task.attempt:
+        return False
+    if not slots.has_turn(session, run.organization_id, run.id, is_last_word=True):
+        return False
     run.attempt = order.attempt
     run.started_at = run.started_at or now_of(session)
     runs.advance(session, run, Move("launch"), Cause.WORKER)
     machines.ask_machine(session, order, "train")
+    return True
+
+
+def provider_of(task: RunTask) -> str:
+    """Whose volume its files lie on."""
+    return task.machine.provider if task.machine else task.placement.provider or LOCAL
+
+
+def next_look(task: RunTask) -> datetime:
+    """When the run looks by itself, whatever its machine promises: at its deadline, and when patience ends."""
+    assert task.machine is not None
+    deadline = task.machine.deadline + (timedelta(0) if task.machine.work is Work.NONE else CHECKPOINT_TIME)
+    pause_ends = task.pause_wanted_at + PAUSE_PATIENCE if task.pause_wanted_at else deadline
+    return min(deadline, pause_ends)
 
 
 def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
@@ -187,10 +236,45 @@ def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
         manifest = verify_folder(folder)
     except BadManifest:
         return None
-    key = f"adapters/{task.id}-{task.attempt}.zip"
+    return pack(task.id, task.attempt, task.adapter_key, folder, manifest)
+
+
+def find_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
+    """The newest finished adapter of any attempt that matches its manifest: a person asked for whatever there is."""
+    for attempt in range(task.attempt, 0, -1):
+        key = AttemptKeys.of(Use.RUN.plural, str(task.id), attempt).adapter
+        if volume.size(f"{key}/{MANIFEST}") is None:
+            continue
+        folder = volume.fetch(key)
+        try:
+            manifest = verify_folder(folder)
+        except BadManifest:
+            continue
+        return pack(task.id, attempt, key, folder, manifest)
+    return None
+
+
+def note_verified(session: Session, task: RunTask, adapter: TakenAdapter | None) -> None:
+    """What **Verify adapter** found: the adapter is ready, or a person decides between going on and ending it."""
+    run = session.get_one(Run, task.id)
+    run.verify_wanted_at = None
+    if run.state is not RunState.NEEDS_RECOVERY:
+        return
+    if adapter is None:
+        run.reason = RunReason.NOT_FOUND
+        run.sentence = "No finished adapter lies on the volume. Resume with a longer limit, or cancel the run."
+        return
+    add_adapter(session, run, adapter)
+    sentence = f"The adapter of attempt {adapter.attempt} was found and matches its manifest."
+    runs.advance(session, run, Move("ready", None, sentence), Cause.WORKER)
+
+
+def pack(run_id: UUID, attempt: int, adapter_key: str, folder: Path, manifest: Manifest) -> TakenAdapter:
+    """The verified folder as a download in the store."""
+    key = f"adapters/{run_id}-{attempt}.zip"
     path = store().fetch(key)
     _zip_folder(folder, [*manifest.files, MANIFEST], path)
-    return TakenAdapter(manifest, key, hash_file(path).sha256)
+    return TakenAdapter(attempt, adapter_key, manifest, key, hash_file(path).sha256)
 
 
 def note_trouble(session: Session, run_id: UUID, sentence: str) -> None:
@@ -207,7 +291,7 @@ def take_steps(session: Session, task: RunTask, adapter: TakenAdapter | None) ->
     while move := decide(_facts(run, machine, is_verified, now_of(session)), now_of(session)):
         if move.verb == "ready":
             assert adapter is not None
-            _add_adapter(session, run, task, adapter)
+            add_adapter(session, run, adapter)
         runs.advance(session, run, move, Cause.WORKER)
 
 
@@ -248,6 +332,7 @@ def note_unscored(session: Session, run_id: UUID) -> None:
 
 def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now: datetime) -> RunFacts:
     failure = machine.result.failure if machine and machine.result else None
+    status = machine.status if machine else None
     return RunFacts(
         state=run.state,
         machine=machine.state if machine else None,
@@ -258,21 +343,24 @@ def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now:
         losses=run.losses,
         deadline=machine.deadline if machine else run.created_at,
         has_time_left=machine is not None and machine.deadline - now > _LEAST_TIME,
-        waits_for_capacity=False,
-        wants_pause=False,
+        waits_for_capacity=machine is not None and runs.next_ask_of(run, machine, now) is not None,
+        wants_pause=run.pause_wanted_at is not None,
         is_adapter_verified=is_verified,
+        pause_wanted_at=run.pause_wanted_at,
+        where=f" at step {status.step} of {status.total_steps}" if status and status.total_steps else "",
     )
 
 
-def _add_adapter(session: Session, run: Run, task: RunTask, adapter: TakenAdapter) -> None:
+def add_adapter(session: Session, run: Run, adapter: TakenAdapter) -> None:
+    """A run has one adapter, the first that was proved whole; it is never replaced."""
     at = now_of(session)
     row = Adapter(
         id=clock.new_id(at),
         created_at=at,
         organization_id=run.organization_id,
         run_id=run.id,
-        attempt=task.attempt,
-        key=task.adapter_key,
+        attempt=adapter.attempt,
+        key=adapter.key,
         manifest=asdict(adapter.manifest),
         zip_key=adapter.zip_key,
         zip_sha256=adapter.zip_sha256,

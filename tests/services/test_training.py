@@ -19,6 +19,7 @@ from tensorant_app.domain.members import Caller
 from tensorant_app.domain.runs import RunState
 from tensorant_app.services import training
 from tensorant_app.services.connections import store, volume_for
+from tensorant_app.services.places import Place
 from tensorant_app.services.training import RunTask
 from tests import factories
 from tests.conftest import Clock
@@ -83,7 +84,7 @@ def test_all_attempts_share_the_maximum_runtime(run_id: UUID, clock: Clock) -> N
     change_machine(run_id, state=MachineState.RELEASING, reason=MachineReason.LOST)
     take_steps(run_id)
 
-    order = training.order_machine(task_of(run_id), "local", "this-computer", clock())
+    order = training.order_machine(task_of(run_id), Place("local", "this-computer", None), clock())
 
     assert (order.attempt, order.deadline - clock()) == (2, timedelta(hours=4))
 
