@@ -23,7 +23,11 @@ class Check(StrEnum):
     COMPUTE = "compute"  # 1
     STORAGE = "storage"  # 2
     SPACE = "space"  # 3
+    GPU = "gpu"  # 4
+    STOCK = "stock"  # 5
+    PRICE = "price"  # 6
     MEMORY = "memory"  # 7
+    BUDGET = "budget"  # 8
     BASE = "base"  # 10
     BASE_FIT = "base_fit"  # 11
     VERSION = "version"  # 12
@@ -32,6 +36,10 @@ class Check(StrEnum):
     BASELINE = "baseline"  # 14
     TRAINER = "trainer"  # 15
     PLAN = "plan"  # 16
+
+
+RENTED_ONLY = frozenset({Check.GPU, Check.STOCK, Check.PRICE, Check.BUDGET})
+"""What this computer is not asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensorant_app import routes
 from tensorant_app.components.checks import CheckLine
 from tensorant_app.domain.readiness import Finding, Verdict, gib
 from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, SETTINGS, changed_fields
-from tensorant_app.pages.run_actions import say_time
+from tensorant_app.pages.launch_words import say_time
 from tensorant_app.services import previews
 from tensorant_app.services.drafts import VersionChoice
 from tensorant_app.services.estimates import Estimate
@@ -113,3 +114,11 @@ def hint_of(name: str, is_default: bool) -> str:
     """The range, and the default where something else is typed."""
     field = BY_NAME[name]
     return field.hint if is_default or not field.hint or field.choices else f"{field.hint}, default {field.default}"
+
+
+def address_of(place: str, project: str) -> str:
+    """Where a failed check's button leads."""
+    if place == "connections":
+        return routes.CONNECTIONS
+    build = {"baseline": routes.baseline, "settings": routes.project_settings}.get(place, routes.data)
+    return build(project)

@@ -19,10 +19,11 @@ from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.machines import HOLDS_SLOT, Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.place_form import read_placement, type_placement
 from tensorant_app.domain.run_form import LONGEST_TEXT, NAME, blank_form, read_settings, type_settings
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import runs
+from tensorant_app.services import gpus, runs
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 
@@ -76,7 +77,7 @@ def show_form(session: Session, caller: Caller, project_id: UUID) -> FormView:
     if versions:
         own = [choice for choice in baselines if choice.version_id == versions[0].id]
         typed |= {"version": str(versions[0].id), "baseline": str(own[0].id) if own else ""}
-    typed |= kept.fields if kept else {}
+    typed = {**typed, **kept.fields} if kept else gpus.default_place(session, project, typed)
     at = kept.updated_at if kept else None
     return FormView(typed, at, versions, baselines, project.base_repo_id, project.base_revision)
 
@@ -121,6 +122,10 @@ def save_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
         settings = read_settings(typed)
     except Invalid as error:
         wrong |= error.fields
+    try:
+        placement = read_placement(typed)
+    except Invalid as error:
+        wrong |= error.fields
     version = _chosen_version(session, typed.get("version", ""), project_id)
     baseline = _chosen_baseline(session, typed.get("baseline", ""), project_id)
     wrong |= _name_complaint(typed.get(NAME, ""))
@@ -137,6 +142,7 @@ def save_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
         version_id=version,
         baseline_id=baseline,
         settings=settings.as_values(),
+        placement=placement.as_values(),
     )
     forget_form(session, caller, project_id)
     return run_id
@@ -168,6 +174,7 @@ def create_retry_draft(session: Session, caller: Caller, run_id: UUID) -> Draft:
         baseline_id=run.baseline_id,
         settings=run.settings,
         margin=run.gate.get("margin", 0.0),
+        placement=run.placement,
     )
     write_audit(session, caller, "runs.retry", draft, of=str(run.id))
     return Draft(draft, run.project_id)
@@ -179,7 +186,8 @@ def copy_to_form(session: Session, caller: Caller, run_id: UUID) -> UUID:
     run = own_row(session, caller, Run, run_id, "run")
     chosen = {"version": str(run.version_id), "baseline": str(run.baseline_id)}
     name = _free_name(session, run.project_id, run.name)
-    keep_form(session, caller, run.project_id, {**blank_form(), **type_settings(run.settings), **chosen, NAME: name})
+    place = {**type_settings(run.settings), **type_placement(run.placement)}
+    keep_form(session, caller, run.project_id, {**blank_form(), **place, **chosen, NAME: name})
     return run.project_id
 
 

@@ -8,16 +8,20 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, select
 
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
+from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.place_form import read_placement
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import memory_needed
 from tensorant_app.domain.run_form import read_settings
 from tensorant_app.domain.runs import RunState
@@ -29,6 +33,8 @@ _LOOKED_AT = 5
 """So many of the newest similar runs are measured by."""
 _SPREAD = 0.15
 """One machine is not equally busy every day: the range is at least so wide to each side."""
+_SPEED_UP = 0.8
+"""n GPUs are n to this power as fast as one, until it is measured."""
 _MEASURED = (RunState.ADAPTER_READY, RunState.EVALUATING, RunState.COMPLETED, RunState.NO_GAIN)
 
 
@@ -61,13 +67,14 @@ def estimate_form(session: Session, caller: Caller, project_id: UUID, typed: Map
     caller.require(Permission.SEE)
     project = own_row(session, caller, Project, project_id, "project")
     try:
-        settings, version_id = read_settings(typed), UUID(typed.get("version", ""))
+        settings, place = read_settings(typed), read_placement(typed)
+        version_id = UUID(typed.get("version", ""))
     except (Invalid, ValueError):
         return None
     version = session.get(DatasetVersion, version_id)
     if version is None or session.get_one(Dataset, version.dataset_id).project_id != project.id:
         return None
-    return estimate(session, project, version, settings)
+    return estimate(session, project, version, settings, place)
 
 
 def estimate_run(session: Session, caller: Caller, run_id: UUID) -> Estimate:
@@ -75,20 +82,22 @@ def estimate_run(session: Session, caller: Caller, run_id: UUID) -> Estimate:
     run = own_row(session, caller, Run, run_id, "run")
     project = session.get_one(Project, run.project_id)
     version = session.get_one(DatasetVersion, run.version_id)
-    return estimate(session, project, version, RunSettings.of(run.settings))
+    return estimate(session, project, version, RunSettings.of(run.settings), Placement.of(run.placement or {}))
 
 
-def estimate(session: Session, project: Project, version: DatasetVersion, settings: RunSettings) -> Estimate:
+def estimate(
+    session: Session, project: Project, version: DatasetVersion, settings: RunSettings, place: Placement
+) -> Estimate:
     report = version.report or {}
     rows, tokens = _training_part(report)
-    pace = pace_of(session, project.id, settings.method)
+    pace = pace_of(session, project.id, settings.method, place)
     work = tokens * settings.epochs
     return Estimate(
         rows=rows,
         tokens_per_epoch=tokens,
-        plan=Plan.of(rows, options_of(settings)),
+        plan=Plan.of(rows, options_of(settings), place.gpu_count),
         epochs=settings.epochs,
-        effective_batch=settings.effective_batch,
+        effective_batch=settings.effective_batch * place.gpu_count,
         memory=memory_needed(project.base_parameters, settings.method),
         shortest=timedelta(seconds=pace.low * work) if pace else None,
         longest=timedelta(seconds=pace.high * work) if pace else None,
@@ -96,18 +105,29 @@ def estimate(session: Session, project: Project, version: DatasetVersion, settin
     )
 
 
-def pace_of(session: Session, project_id: UUID, method: str) -> Pace | None:
-    """By the newest runs of this project and method that trained to their end."""
+def pace_of(session: Session, project_id: UUID, method: str, place: Placement) -> Pace | None:
+    """By the newest runs of this project, method and kind of machine that trained to their end."""
     found = session.exec(
-        select(Run.settings, Machine.result, DatasetVersion.report)
+        select(Run.settings, Machine.result, DatasetVersion.report, Machine.gpu_count)
         .join(Machine, (col(Machine.subject_id) == col(Run.id)) & (col(Machine.attempt) == col(Run.attempt)))
         .join(DatasetVersion, col(DatasetVersion.id) == col(Run.version_id))
-        .where(Run.project_id == project_id, col(Run.state).in_(_MEASURED), Machine.use == Use.RUN)
+        .where(Run.project_id == project_id, col(Run.state).in_(_MEASURED), Machine.use == Use.RUN, *_alike(place))
         .order_by(col(Run.created_at).desc())
         .limit(4 * _LOOKED_AT)
     )
-    paces = [pace for settings, result, report in found if (pace := _pace(settings, result, report, method))]
+    paces = [
+        pace * (count / place.gpu_count) ** _SPEED_UP
+        for settings, result, report, count in found
+        if (pace := _pace(settings, result, report, method))
+    ]
     return _spread(paces[:_LOOKED_AT])
+
+
+def _alike(place: Placement) -> tuple[ColumnElement[bool], ...]:
+    """A rented GPU says nothing of this computer, nor of another type."""
+    if place.provider != RUNPOD:
+        return (col(Machine.provider) != RUNPOD,)
+    return col(Machine.provider) == RUNPOD, col(Machine.gpu_type).in_(place.gpu_types[:1])
 
 
 def _pace(

@@ -13,6 +13,7 @@ from sqlmodel import Session, col, or_, select
 from tensorant_app.db import clock
 from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
@@ -23,11 +24,12 @@ from tensorant_app.domain.gate import GateRule, choose_metric
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import MachineReason, MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.placement import Placement, next_ask
 from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunPurpose, RunReason, RunState
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import evaluations, machines
+from tensorant_app.services import evaluations, gpus, launches, machines
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
@@ -93,13 +95,15 @@ def save_draft(
     baseline_id: UUID,
     settings: Mapping[str, Any],
     margin: float = 0.0,
+    placement: Mapping[str, Any] | None = None,
 ) -> UUID:
-    """A draft costs nothing; its settings never change again."""
+    """A draft costs nothing; its settings never change again. `placement`: where it is trained; None: here."""
     caller.require(Permission.PREPARE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
     checked = _require_usable(name, version, baseline, settings)
-    at = now_of(session)
+    place, at = Placement.of(placement or {}), now_of(session)
+    gpus.require_usable(session, session.get_one(Project, baseline.project_id), checked.method, place)
     rule = GateRule(choose_metric(report_of(session, version.id).labels), margin=margin)
     run = Run(
         id=clock.new_id(at),
@@ -113,6 +117,7 @@ def save_draft(
         purpose=RunPurpose.FULL,
         state=RunState.DRAFT,
         settings=checked.as_values(),
+        placement=place.as_values(),
         gate=asdict(rule),
     )
     session.add(run)
@@ -120,15 +125,26 @@ def save_draft(
     return run.id
 
 
-def launch_run(session: Session, caller: Caller, run_id: UUID, *, evaluates: bool | None = None) -> None:
-    """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after."""
+def launch_run(
+    session: Session,
+    caller: Caller,
+    run_id: UUID,
+    *,
+    evaluates: bool | None = None,
+    shown_price: HourlyRate | None = None,
+) -> None:
+    """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after.
+
+    `shown_price` is what the person saw an hour of the machine costs; a rented one is not launched for more.
+    """
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
+    price = launches.require_shown_price(session, run, shown_price)
     run.evaluates = run.evaluates if evaluates is None else evaluates
     run.queued_at = now_of(session)
     run.not_before = placement_of(run).not_before
     advance(session, run, Move("enqueue"), Cause.MEMBER)
-    write_audit(session, caller, "runs.launch", run.id, shown_price_micros=0)
+    write_audit(session, caller, "runs.launch", run.id, shown_price_micros=(shown_price or price).per_hour.micros)
 
 
 def cancel_run(session: Session, caller: Caller, run_id: UUID) -> None:
