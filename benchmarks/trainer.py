@@ -232,8 +232,7 @@ def mask() -> dict[str, Any]:
 
 def trial() -> dict[str, Any]:
     """Out of sample, five seeds: 20 steps of a trial beside the optimizer steps of the whole run, in CPU seconds."""
-    from trainer.contract import TrainOptions
-    from trainer.trial import TrialLimits
+    from trainer.contract import TrainOptions, TrialLimits
 
     errors = []
     for seed in range(int(os.environ.get("TENSORANT_BENCH_SEEDS", "5"))):
@@ -257,7 +256,8 @@ def _trial_and_run(options: Any, limits: Any, rows: int) -> tuple[float, float]:
         path = Path(folder) / "rows.jsonl"
         path.write_text("\n".join(json.dumps(e) for e in examples("shared", rows)))
         report = run_trial(base, path, None, options, limits, clock=time.process_time)
-    return report["prediction"]["seconds"], sum(ours("shared", rows=rows, options=options)["steps"])
+    assert report.prediction is not None, report.missing
+    return report.prediction.seconds, sum(ours("shared", rows=rows, options=options)["steps"])
 
 
 def _memory() -> dict[str, float]:

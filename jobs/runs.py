@@ -14,7 +14,7 @@ from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
-from tensorant_app.services import places, readiness, runs, slots, training
+from tensorant_app.services import places, readiness, runs, slots, training, trials
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import tell_disk_trouble, volume_for
 from tensorant_app.services.training import RunTask
@@ -88,9 +88,10 @@ def _may_start(lease: Lease, task: RunTask, findings: Sequence[Finding]) -> bool
 def _follow(lease: Lease, task: RunTask) -> None:
     """The machine promises a look at every change; the deadline is looked at here."""
     adapter = None
+    with reading() as session:
+        volume = volume_for(session, task.organization_id, training.provider_of(task))
+    report = trials.read_report(volume, task.machine) if task.trial and task.machine else None
     if task.machine is not None and task.machine.work is Work.DONE:
-        with reading() as session:
-            volume = volume_for(session, task.organization_id, training.provider_of(task))
         try:
             adapter = training.take_adapter(task, volume)
         except OSError as error:
@@ -98,7 +99,7 @@ def _follow(lease: Lease, task: RunTask) -> None:
                 training.note_trouble(session, task.id, tell_disk_trouble(error))
             raise
     with lease.write() as session:
-        training.take_steps(session, task, adapter)
+        training.take_steps(session, task, adapter, report)
         if task.machine is None:
             lease.done(session)
         else:

@@ -189,9 +189,11 @@ def connect(
     return row
 
 
-def make_order(organization_id: UUID, subject_id: UUID, now: datetime, *, attempt: int = 1) -> Order:
+def make_order(
+    organization_id: UUID, subject_id: UUID, now: datetime, *, attempt: int = 1, use: Use = Use.RUN
+) -> Order:
     deadline = now + timedelta(hours=6)
-    return Order(organization_id, Use.RUN, subject_id, attempt, "fake", "fake", deadline, connection_id=ACCOUNT)
+    return Order(organization_id, use, subject_id, attempt, "fake", "fake", deadline, connection_id=ACCOUNT)
 
 
 def ask_machine(caller: Caller, run_id: UUID, now: datetime, *, attempt: int = 1) -> UUID:

@@ -37,6 +37,12 @@ class Run(SQLModel, table=True):
     """Where its machines are asked for: `Placement`. None: wherever the organization asks, the cheapest."""
     gate: dict[str, Any] = Field(sa_type=JsonType)
     """`GateRule`, fixed when the draft was saved."""
+    trial: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """`TrialSettings` of a small training trial; `settings` are then those of the full run that it measures."""
+    trial_report: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """`TrialReport`, as its machine last wrote it."""
+    trial_id: UUID | None = None
+    """The trial that a full draft was made from. No foreign key: the table would name itself."""
     evaluates: bool = True
     """Score the adapter as soon as it is ready."""
     reason: str | None = None

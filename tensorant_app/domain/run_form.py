@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from tensorant_app.domain import place_form
+from tensorant_app.domain import place_form, trials
 from tensorant_app.domain.connections import LOCAL, RUNPOD
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.domain.hyperparameters import CHOICES, RANGES, RunSettings, show_number
-from tensorant_app.domain.place_form import COUNTS
+from tensorant_app.domain.hyperparameters import CHOICES, RunSettings, show_number
+from tensorant_app.domain.hyperparameters import RANGES as RUN_RANGES
+from tensorant_app.domain.place_form import COUNTS, read_placement
+from tensorant_app.domain.runs import RunPurpose
+from tensorant_app.domain.trials import TrialSettings
 
 ON, OFF = "on", "off"
+NAME, PURPOSE = "name", "purpose"
+RANGES = {**RUN_RANGES, **trials.RANGES}
 LONGEST_TEXT = 200
 """Characters kept of one field."""
 
 
 class Section(StrEnum):
     DATA = "data"
+    TRIAL = "trial"
     METHOD = "method"
     GPU = "gpu"
     HYPERPARAMETERS = "hyperparameters"
@@ -51,7 +57,7 @@ class FormField:
         return {value for value, _ in self.choices} == {ON, OFF}
 
 
-_DEFAULTS = RunSettings()
+_DEFAULTS: Mapping[str, Any] = {**RunSettings().as_values(), **TrialSettings().as_values()}
 _LABELS = {
     "lora": "LoRA",
     "qlora": "QLoRA",
@@ -68,7 +74,7 @@ _S = Section
 
 def _setting(name: str, section: Section, why: str, *, unit: str = "", hint: str = "") -> FormField:
     """A field that `RunSettings` holds: label, default and range are said there."""
-    value = getattr(_DEFAULTS, name)
+    value = _DEFAULTS[name]
     if name in RANGES:
         allowed = RANGES[name]
         words = hint or f"{show_number(allowed.low)} – {show_number(allowed.high)}"
@@ -90,15 +96,45 @@ def write_choice(value: str | bool) -> str:
 
 FIELDS: tuple[FormField, ...] = (
     FormField(
-        "purpose",
+        PURPOSE,
         "Run purpose",
         _S.DATA,
         "full",
+        why="A trial trains a few steps on a few rows: it shows that everything works, and measures what the full run of "
+        "these settings would take in time and memory. Its adapter is not for use.",
         choices=(("full", "Full training run"), ("trial", "Small training trial")),
-        off_because="A small training trial cannot be started yet; a run of 1 epoch shows the same.",
     ),
     FormField("version", "Dataset version", _S.DATA, hint="A frozen version"),
     FormField("baseline", "Completed baseline", _S.DATA, hint="Your adapter is compared with it"),
+    _setting(
+        "trial_rows",
+        _S.TRIAL,
+        "A sample drawn by the seed, to which the longest rows are added; those are trained first, so that memory shows "
+        "its limit at once. A smaller version gives the rows it has.",
+    ),
+    _setting(
+        "trial_validation_rows",
+        _S.TRIAL,
+        "Measured once, after the last step. Time for them is not in the prediction.",
+    ),
+    _setting(
+        "trial_steps",
+        _S.TRIAL,
+        "Each is timed. The first two warm the machine up, and more of them make the prediction narrower.",
+    ),
+    _setting(
+        "trial_seed",
+        _S.TRIAL,
+        "The same version and seed give the same rows.",
+        hint="0 – 2,147,483,647",
+    ),
+    _setting(
+        "trial_minutes",
+        _S.TRIAL,
+        "From the call for the machine. Downloading a model counts too and can take the whole of it. At the limit the "
+        "trial ends as Failed, with a report of what was measured.",
+        unit="min",
+    ),
     _setting(
         "method",
         _S.METHOD,
@@ -238,11 +274,6 @@ FIELDS: tuple[FormField, ...] = (
         "The last checkpoint has learned most; the one of the best validation loss has not yet learned by heart.",
     ),
     _setting(
-        "merge_system",
-        _S.ADVANCED,
-        "For templates that refuse a system message: its text goes before the first question, in training and after.",
-    ),
-    _setting(
         "maximum_runtime_hours",
         _S.LIMITS,
         "All attempts together. At the limit a checkpoint is saved and the run waits for you: nothing is lost.",
@@ -269,55 +300,15 @@ FIELDS: tuple[FormField, ...] = (
     ),
 )
 
-NAME = "name"
 BY_NAME: Mapping[str, FormField] = {field.name: field for field in FIELDS}
 SETTINGS = tuple(field.name for field in fields(RunSettings))
 """The fields that a saved run keeps as its settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    value: str
-    label: str
-    changes: Mapping[str, str]
-    sentence: str
-    """What it changes."""
-
-
-PRESETS: tuple[Preset, ...] = (
-    Preset(
-        "check",
-        "Check my set-up",
-        {"epochs": "1", "checkpoint_every_epochs": "1", "maximum_runtime_hours": "1"},
-        "1 epoch with a checkpoint at its end, at most 1 h: shows that everything works before you spend more.",
-    ),
-    Preset("balanced", "Balanced", {}, "Every field at its default."),
-    Preset(
-        "thorough",
-        "Thorough",
-        {"epochs": "5", "rank": "32", "adapter_from": "best", "early_stop": ON},
-        "5 epochs, rank 32, the adapter of the best validation loss, early stop.",
-    ),
-)
+TRIAL = tuple(field.name for field in fields(TrialSettings))
+"""The fields that bound a trial; they count only where the purpose is one."""
 
 
 def blank_form() -> dict[str, str]:
     return {NAME: "", **{field.name: field.default for field in FIELDS}}
-
-
-def apply_preset(typed: Mapping[str, str], value: str) -> dict[str, str]:
-    """What was chosen as data stays; every setting goes back to its default, then the preset's changes."""
-    preset = next((preset for preset in PRESETS if preset.value == value), None)
-    if preset is None:
-        raise Invalid({"preset": f"There is no preset called {value}."})
-    defaults = {name: BY_NAME[name].default for name in SETTINGS}
-    return {**typed, **defaults, **preset.changes}
-
-
-def preset_of(typed: Mapping[str, str]) -> str:
-    """The preset that the form equals; empty where none."""
-    own = {name: typed.get(name, "") for name in SETTINGS}
-    return next((p.value for p in PRESETS if {n: apply_preset(typed, p.value)[n] for n in SETTINGS} == own), "")
 
 
 def changed_fields(typed: Mapping[str, str]) -> list[str]:
@@ -327,24 +318,18 @@ def changed_fields(typed: Mapping[str, str]) -> list[str]:
 
 def complaints(typed: Mapping[str, str]) -> dict[str, str]:
     """Field → sentence, for every setting that cannot be used as typed."""
-    place = place_form.place_complaints(typed)
-    try:
-        read_settings(typed)
-    except Invalid as error:
-        return {**place, **error.fields}
-    return place
+    wrong: dict[str, str] = {}
+    for read in (read_settings, read_trial, read_placement):
+        try:
+            read(typed)
+        except Invalid as error:
+            wrong |= error.fields
+    return wrong
 
 
 def read_settings(typed: Mapping[str, str]) -> RunSettings:
     """The settings as typed, or `Invalid` with every field's sentence."""
-    values, wrong = {}, {}
-    for name in SETTINGS:
-        text = typed.get(name, BY_NAME[name].default)
-        try:
-            values[name] = _read(name, text)
-        except ValueError:
-            whole = "a whole number" if RANGES[name].is_whole else "a number"
-            wrong[name] = f"{RANGES[name].label} must be {whole}, such as {BY_NAME[name].default}."
+    values, wrong = _read_all(typed, SETTINGS)
     try:
         settings = RunSettings.of(values)
     except Invalid as error:
@@ -352,6 +337,37 @@ def read_settings(typed: Mapping[str, str]) -> RunSettings:
     if wrong:
         raise Invalid(wrong)
     return settings
+
+
+def read_trial(typed: Mapping[str, str]) -> TrialSettings | None:
+    """The bounds of a trial as typed, None where a full run is wanted, or `Invalid`."""
+    purpose = typed.get(PURPOSE, BY_NAME[PURPOSE].default)
+    if purpose == RunPurpose.FULL:
+        return None
+    if purpose != RunPurpose.TRIAL:
+        raise Invalid({PURPOSE: "Choose a full training run or a small training trial."})
+    values, wrong = _read_all(typed, TRIAL)
+    try:
+        bounds = TrialSettings.of(values)
+    except Invalid as error:
+        wrong |= error.fields
+    if wrong:
+        raise Invalid(wrong)
+    return bounds
+
+
+def _read_all(typed: Mapping[str, str], names: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What can be read, and a sentence for what is no number at all."""
+    values: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for name in names:
+        text = typed.get(name, BY_NAME[name].default)
+        try:
+            values[name] = _read(name, text)
+        except ValueError:
+            whole = "a whole number" if RANGES[name].is_whole else "a number"
+            wrong[name] = f"{RANGES[name].label} must be {whole}, such as {BY_NAME[name].default}."
+    return values, wrong
 
 
 def type_settings(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -111,6 +111,7 @@ CHECKPOINT_TIME = timedelta(seconds=45)
 PAUSE_PATIENCE = timedelta(minutes=15)
 """A trainer that has not written its checkpoint by then is paused at its last one."""
 
+TRIAL_OVER_TIME = "The trial was not finished within its time limit. Its report holds what was measured."
 KEEPS_MACHINE = _AT_WORK
 """Entering any other state asks for the machine's release in the same transaction."""
 
@@ -157,6 +158,8 @@ class RunFacts:
     pause_wanted_at: datetime | None = None
     where: str = ""
     """How far it was, such as ` at step 31 of 90`."""
+    is_trial: bool = False
+    """Then there is nothing to recover: whatever is not finished has failed."""
 
 
 def decide(facts: RunFacts, now: datetime) -> Move | None:
@@ -175,7 +178,7 @@ def decide(facts: RunFacts, now: datetime) -> Move | None:
         return _lost(facts)
     if _pauses_now(facts, now):
         return Move("pause", RunReason.BY_MEMBER)
-    patience = timedelta(0) if facts.work is Work.NONE else CHECKPOINT_TIME
+    patience = timedelta(0) if facts.work is Work.NONE or facts.is_trial else CHECKPOINT_TIME
     if now >= facts.deadline + patience:
         return _out_of_time(facts)
     return _progress(facts)
@@ -204,6 +207,8 @@ def _progress(facts: RunFacts) -> Move | None:
         case _S.PACKAGING if facts.work is Work.DONE and facts.is_adapter_verified is not None:
             if facts.is_adapter_verified:
                 return Move("ready")
+            if facts.is_trial:
+                return Move("fail", RunReason.ADAPTER_UNVERIFIED, "The trial's adapter does not match its manifest.")
             return Move("stick", RunReason.ADAPTER_UNVERIFIED, "The adapter's files do not match its manifest.")
     return None
 
@@ -251,5 +256,7 @@ def _lost(facts: RunFacts) -> Move:
 def _out_of_time(facts: RunFacts) -> Move:
     if facts.state is _S.LAUNCHING:
         return Move("fail", RunReason.DEADLINE, "The machine did not start within the maximum runtime.")
+    if facts.is_trial:
+        return Move("fail", RunReason.DEADLINE, TRIAL_OVER_TIME)
     sentence = "The maximum runtime was reached. Resume with a longer limit, or cancel the run."
     return Move("overrun", RunReason.DEADLINE, sentence)

@@ -20,7 +20,8 @@ from tensorant_app.components.stats import Fact, Share, big_number, data_list, m
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PRESETS, FormField, Section
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, FormField, Section
+from tensorant_app.domain.run_presets import PRESETS
 from tensorant_app.pages.configure_state import ConfigureState as State
 from tensorant_app.pages.frame import ENTER, ProjectState, framed
 from tensorant_app.pages.gpu_list import GpuListState, rented_list

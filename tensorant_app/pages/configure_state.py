@@ -16,7 +16,8 @@ from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.choices import Choice, Option
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Caller
-from tensorant_app.domain.run_form import BY_NAME, OFF, ON, SETTINGS, apply_preset, blank_form, complaints, preset_of
+from tensorant_app.domain.run_form import BY_NAME, OFF, ON, SETTINGS, blank_form, complaints
+from tensorant_app.domain.run_presets import apply_preset, preset_of
 from tensorant_app.log import log_failure
 from tensorant_app.pages.configure_words import (
     NAMES,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
+from tensorant_app.domain.durations import say_seconds
 from tensorant_app.domain.money import Money
 from tensorant_app.pages.words import span
 from tensorant_app.services.estimates import Estimate
@@ -50,7 +51,7 @@ def card_of(view: LaunchView) -> LaunchCard:
         lead="It is free: nobody is billed.",
         expected=say_time(view.estimate),
         source=view.estimate.source[:1].upper() + view.estimate.source[1:],
-        limit=f"{view.maximum_runtime_hours:g} h",
+        limit=say_seconds(view.maximum_runtime.total_seconds()),
         queue=f"{held} of {slots} slots are in use. {waits}",
         plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
     )
@@ -74,7 +75,7 @@ def _rented(here: LaunchCard, view: LaunchView, rented: RentedLaunch) -> LaunchC
         cap=str(rented.cap),
         cost=say_cost(view.estimate, rented),
         billed=_billed(rented),
-        at_limit=f"At {view.maximum_runtime_hours:g} h it saves a checkpoint, the machine is given back, and the run "
+        at_limit=f"After {common.limit} it saves a checkpoint, the machine is given back, and the run "
         "waits as Needs recovery. Nothing is lost.",
         confirm=f"Launch GPU · about {rented.cap} if all time is used",
     )

@@ -173,7 +173,7 @@ def numbers_of(run: RunDetails) -> Numbers:
     return Numbers(
         remaining=f"about {say_seconds(now.remaining)}" if now.remaining is not None else "",
         elapsed=say_seconds(now.elapsed) if now.elapsed is not None else "",
-        maximum=f"{run.maximum_runtime_hours:g} h",
+        maximum=say_seconds(run.maximum_runtime.total_seconds()),
         used=say_seconds(run.seconds_used) if run.seconds_used else "",
         step=f"{now.step:,}" if now.total_steps else "",
         total=f"of {now.total_steps:,}" if now.total_steps else "",

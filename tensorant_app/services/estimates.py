@@ -24,9 +24,9 @@ from tensorant_app.domain.place_form import read_placement
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import memory_needed
 from tensorant_app.domain.run_form import read_settings
-from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.readiness import options_of
+from tensorant_app.services.plans import options_of
 from trainer.contract import Outcome, Plan, Split
 
 _LOOKED_AT = 5
@@ -111,7 +111,13 @@ def pace_of(session: Session, project_id: UUID, method: str, place: Placement) -
         select(Run.settings, Machine.result, DatasetVersion.report, Machine.gpu_count)
         .join(Machine, (col(Machine.subject_id) == col(Run.id)) & (col(Machine.attempt) == col(Run.attempt)))
         .join(DatasetVersion, col(DatasetVersion.id) == col(Run.version_id))
-        .where(Run.project_id == project_id, col(Run.state).in_(_MEASURED), Machine.use == Use.RUN, *_alike(place))
+        .where(
+            Run.project_id == project_id,
+            Run.purpose == RunPurpose.FULL,
+            col(Run.state).in_(_MEASURED),
+            Machine.use == Use.RUN,
+            *_alike(place),
+        )
         .order_by(col(Run.created_at).desc())
         .limit(4 * _LOOKED_AT)
     )

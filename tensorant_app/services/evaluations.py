@@ -33,6 +33,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.placement import Placement, next_ask
 from tensorant_app.domain.runs import CHECKPOINT_TIME, Work
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.trials import require_usable
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import FileStore
 from tensorant_app.services import machines, slots
@@ -77,6 +78,7 @@ class EvaluationTask:
     base_repo_id: str
     base_revision: str
     adapter_key: str | None
+    merge_system: bool
     attempt: int
     losses: int
     started_at: datetime | None
@@ -99,7 +101,8 @@ def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
 
 
 def create_for_run(session: Session, run: Run) -> UUID:
-    """Score a run's adapter against its baseline, as its launch announced."""
+    """Score a run's adapter against its baseline, as its launch announced; a trial's is refused."""
+    require_usable(run.purpose)
     version = session.get_one(DatasetVersion, run.version_id)
     evaluation = _create(session, version, EvaluationKind.ADAPTER, Cause.WORKER)
     evaluation.run_id, evaluation.baseline_id = run.id, run.baseline_id
@@ -138,6 +141,7 @@ def read_task(session: Session, evaluation_id: UUID) -> EvaluationTask:
         base_repo_id=project.base_repo_id,
         base_revision=row.base_revision,
         adapter_key=adapter.key if adapter else None,
+        merge_system=version.merge_system,
         attempt=row.attempt,
         losses=row.losses,
         started_at=row.started_at,
@@ -180,6 +184,7 @@ def job_of(task: EvaluationTask, order: Order, base: Base) -> EvaluateJob:
         max_new_tokens=_MOST_NEW_TOKENS,
         batch_size=max(1, min(_MOST_ROWS, _BATCH_TOKENS // max(task.longest, 1))),
         context_length=task.longest + _MOST_NEW_TOKENS,
+        merge_system=task.merge_system,
     )
 
 

@@ -30,7 +30,7 @@ def try_training(
     file: Path, base: Path, validation: Path | None, settings: str, limits: Mapping[str, int | float]
 ) -> Mapping[str, Any]:
     """The training trial report; one that ran out of time holds what was measured."""
-    arguments = ["trial", str(file.resolve()), "--base", str(base.resolve()), "--options", settings]
+    arguments = ["trial-file", str(file.resolve()), "--base", str(base.resolve()), "--options", settings]
     arguments += ["--validation", str(validation.resolve())] if validation else []
     return _asked([*arguments, "--limits", json.dumps(limits)], also=(_TRIAL_OVER_TIME,))
 

@@ -20,14 +20,15 @@ from tensorant_app.domain.offers import NEVER, Judged, Wanted, judge_all
 from tensorant_app.domain.place_form import COUNTS, LIMITS, place_complaints
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import memory_needed
+from tensorant_app.domain.run_form import read_settings, read_trial
 from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.services.connections import find_connection, provider_name
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.offers import catalog_of, switched_off
 
 _WORKED = (RunState.COMPLETED, RunState.NO_GAIN)
 _LOOKED_AT = 20
-_HOURS = RunSettings().maximum_runtime_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,11 @@ def _complete(session: Session, project: Project, typed: Mapping[str, str]) -> d
     return {**typed, "gpu_type": next((one.offer.gpu_type for one in judged if one.why), "")}
 
 
+def runtime_of(settings: RunSettings, trial: TrialSettings | None) -> timedelta:
+    """At most, all attempts together."""
+    return timedelta(minutes=trial.trial_minutes) if trial else timedelta(hours=settings.maximum_runtime_hours)
+
+
 def _wanted(session: Session, project: Project, method: str, count: int, limit: HourlyRate) -> Wanted:
     storage = find_connection(session, project.organization_id, ConnectionKind.RUNPOD_STORAGE)
     return Wanted(
@@ -156,7 +162,6 @@ def _limit(typed: Mapping[str, str]) -> HourlyRate:
 
 def _runtime(typed: Mapping[str, str]) -> timedelta:
     try:
-        hours = float(typed.get("maximum_runtime_hours", ""))
-    except ValueError:
-        hours = _HOURS
-    return timedelta(hours=min(max(hours, 0.0), 72.0) if hours == hours else _HOURS)
+        return runtime_of(read_settings(typed), read_trial(typed))
+    except Invalid:
+        return timedelta(hours=RunSettings().maximum_runtime_hours)

@@ -15,6 +15,7 @@ from tensorant_app.db.machines import Machine, MachineEvent
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, note
+from tensorant_app.domain import watching
 from tensorant_app.domain.errors import DenialReason, Denied, ProviderError
 from tensorant_app.domain.machines import LATE as LATE
 from tensorant_app.domain.machines import (
@@ -121,6 +122,8 @@ def ask_machine(session: Session, order: Order, subcommand: str) -> None:
     )
     begin(session, machine, MachineEvent, verb="ask", cause=Cause.WORKER)
     promise(session, TEND, machine.id)
+    if order.connection_id is not None:
+        promise(session, POLL, order.connection_id, at + watching.POLL)
 
 
 def want_release(session: Session, use: Use, subject_id: UUID) -> None:

@@ -50,7 +50,8 @@ def open_doors(session: Session, organization_id: UUID, placement: Placement) ->
         return Doors(name, provider, volume)
     compute = find_connection(session, organization_id, ConnectionKind.RUNPOD_COMPUTE)
     storage = find_connection(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
-    assert compute is not None and storage is not None
+    assert compute is not None
+    assert storage is not None
     options = {"volume_id": storage.shown["volume_id"], "disk_gb": placement.disk_gb}
     return Doors(name, provider, volume, compute.id, storage.shown["data_center"], options)
 

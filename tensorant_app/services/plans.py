@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.hyperparameters import RunSettings
 from trainer.contract import Plan, TrainOptions
 
 COUNTS = ("rows", "micro_batch", "grad_accum", "epochs")
@@ -32,6 +33,13 @@ class PlanReport:
     errors: tuple[str, ...]
     """A run with one of them is not launched."""
     warnings: tuple[str, ...]
+
+
+def options_of(settings: RunSettings, *, merge_system: bool = False) -> TrainOptions:
+    """The trainer's part of a run's settings; `merge_system` is the version's."""
+    values = settings.as_values()
+    del values["maximum_runtime_hours"]
+    return TrainOptions(**values, merge_system=merge_system)
 
 
 def read_plan(path: Path) -> PlanReport:

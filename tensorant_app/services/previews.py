@@ -19,9 +19,10 @@ from tensorant_app.domain.hyperparameters import show_number
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.place_form import read_placement
 from tensorant_app.domain.readiness import Check, Finding, Verdict
-from tensorant_app.domain.run_form import read_settings
+from tensorant_app.domain.run_form import read_settings, read_trial
 from tensorant_app.services import readiness
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
+from tensorant_app.services.gpus import runtime_of
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.readiness import Subject
 from tensorant_app.services.rented_checks import limit_that_fits
@@ -53,6 +54,7 @@ def read_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
     project = own_row(session, caller, Project, project_id, "project")
     try:
         settings, placement = read_settings(typed), read_placement(typed)
+        runtime = runtime_of(settings, read_trial(typed))
         version = session.get(DatasetVersion, UUID(typed.get("version", "")))
         baseline = session.get(Evaluation, UUID(typed.get("baseline", "")))
     except (Invalid, ValueError):
@@ -61,7 +63,7 @@ def read_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
         return None
     if baseline is None or baseline.project_id != project.id:
         return None
-    return readiness.make_subject(session, project, version, baseline, settings, placement)
+    return readiness.make_subject(session, project, version, baseline, settings, placement, runtime)
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.connections import provider_for
+from tensorant_app.services.plans import options_of
 from tensorant_app.services.rented_checks import (
     RentedFacts,
     ask_anew,
@@ -50,9 +51,10 @@ from tensorant_app.services.rented_checks import (
     check_space,
     read_rented,
 )
+from tensorant_app.services.runs import maximum_runtime
 from tensorant_app.services.versions import Report, report_of
 from tensorant_app.settings import get_settings
-from trainer.contract import Base, Plan, Split, TrainOptions, write_file
+from trainer.contract import Base, Plan, Split, write_file
 
 _TRAINER_SECONDS = 60
 _BYTES_ON_DISK = 2
@@ -79,6 +81,8 @@ class Subject:
     provider: Provider
     rented: RentedFacts | None = None
     """Of a run that rents its machine; None on this computer."""
+    runtime: timedelta = timedelta(0)
+    """At most, which the budget must cover."""
 
 
 def read_subject(session: Session, run_id: UUID) -> Subject:
@@ -86,9 +90,8 @@ def read_subject(session: Session, run_id: UUID) -> Subject:
     project = session.get_one(Project, run.project_id)
     version = session.get_one(DatasetVersion, run.version_id)
     baseline = session.get_one(Evaluation, run.baseline_id)
-    return make_subject(
-        session, project, version, baseline, RunSettings.of(run.settings), Placement.of(run.placement or {})
-    )
+    settings, placement = RunSettings.of(run.settings), Placement.of(run.placement or {})
+    return make_subject(session, project, version, baseline, settings, placement, maximum_runtime(run))
 
 
 def make_subject(
@@ -98,6 +101,7 @@ def make_subject(
     baseline: Evaluation,
     settings: RunSettings,
     placement: Placement,
+    runtime: timedelta,
 ) -> Subject:
     is_frozen = version.state is VersionState.FROZEN
     return Subject(
@@ -111,6 +115,7 @@ def make_subject(
         (baseline.version_id, baseline.base_revision) == (version.id, project.base_revision),
         provider_for(session, project.organization_id),
         read_rented(session, project, settings.method, placement),
+        runtime,
     )
 
 
@@ -144,7 +149,7 @@ def _check_rented(subject: Subject, facts: RentedFacts, base: BaseFacts | None) 
         checkpoints = _checkpoints(subject.settings, _training_rows(subject))
         needed = space_needed(adapter_bytes(base.linear_sizes, subject.settings.rank), checkpoints)
         findings.append(check_space(facts, needed, checkpoints, base.parameters * _BYTES_ON_DISK))
-    findings += check_machine(facts, timedelta(hours=subject.settings.maximum_runtime_hours))
+    findings += check_machine(facts, subject.runtime)
     return [*findings, check_image()]
 
 
@@ -328,10 +333,3 @@ def _ask_trainer(python: Path) -> dict[str, Any]:
         return answer
     said = done.stderr.strip().splitlines()
     return {"ok": False, "error": said[-1] if said else f"it ended with code {done.returncode} and no answer"}
-
-
-def options_of(settings: RunSettings) -> TrainOptions:
-    """The trainer's part of a run's settings."""
-    values = settings.as_values()
-    del values["maximum_runtime_hours"]
-    return TrainOptions(**values)

@@ -111,8 +111,8 @@ def extend_run(session: Session, caller: Caller, run_id: UUID, maximum_runtime_h
     if reason := _why_no_extension(run, machine):
         raise Conflict(reason)
     _require_hours(run, maximum_runtime_hours)
-    longer = timedelta(hours=maximum_runtime_hours - runs.limit_hours(run))
-    before, run.runtime_limit_hours = runs.limit_hours(run), maximum_runtime_hours
+    longer = timedelta(hours=maximum_runtime_hours - _hours_of(run))
+    before, run.runtime_limit_hours = _hours_of(run), maximum_runtime_hours
     write_audit(session, caller, "runs.extend", run.id, hours=maximum_runtime_hours, before=before)
     if run.state is RunState.NEEDS_RECOVERY:
         run.queued_at, run.not_before, run.verify_wanted_at = now_of(session), None, None
@@ -200,6 +200,11 @@ def _why_no_cleanup(machine: MachineView | None) -> str | None:
     return None
 
 
+def _hours_of(run: Run) -> float:
+    """The maximum runtime in force."""
+    return runs.maximum_runtime(run) / timedelta(hours=1)
+
+
 def _why_no_pause(run: Run) -> str | None:
     if run.state is RunState.PACKAGING:
         return "The adapter is being packaged; that is nearly done and is not interrupted."
@@ -209,6 +214,8 @@ def _why_no_pause(run: Run) -> str | None:
 
 
 def _why_no_extension(run: Run, machine: MachineView | None) -> str | None:
+    if run.trial is not None:
+        return "A small training trial has nothing to recover. Create another one, or the full run."
     if run.state is not RunState.NEEDS_RECOVERY:
         is_at_work = run.state in KEEPS_MACHINE
         return None if is_at_work else "Only a run that is at work or needs recovery can have a longer limit."
@@ -219,7 +226,7 @@ def _why_no_extension(run: Run, machine: MachineView | None) -> str | None:
 
 def _least_hours(run: Run) -> float:
     used = timedelta(seconds=run.seconds_used) + _LEAST_EXTENSION
-    return max(round(used / timedelta(hours=1), 2), runs.limit_hours(run))
+    return max(round(used / timedelta(hours=1), 2), _hours_of(run))
 
 
 def _require_hours(run: Run, hours: float) -> None:

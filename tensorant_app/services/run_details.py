@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -20,14 +20,15 @@ from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.durations import PhaseTime, phase_times
 from tensorant_app.domain.errors import NotFound
 from tensorant_app.domain.evaluations import EvaluationState
-from tensorant_app.domain.hyperparameters import CHOICES, RANGES, RunSettings
+from tensorant_app.domain.hyperparameters import CHOICES, RunSettings
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.place_form import type_placement
 from tensorant_app.domain.placement import Placement
-from tensorant_app.domain.run_form import BY_NAME
+from tensorant_app.domain.run_form import BY_NAME, RANGES
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
-from tensorant_app.services import machines, metrics
+from tensorant_app.domain.trials import TrialSettings
+from tensorant_app.services import machines, metrics, runs
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
 from trainer.contract import Failure
@@ -115,7 +116,7 @@ class RunDetails:
     machine: MachineFacts | None
     failure: Failure | None
     settings: Sequence[SettingView]
-    maximum_runtime_hours: float
+    maximum_runtime: timedelta
     seconds_used: float
     findings: Sequence[Mapping[str, Any]]
     origin: Origin
@@ -154,8 +155,8 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         progress=_progress(session, run, machine, evaluation),
         machine=_machine(machine, now_of(session)) if machine else None,
         failure=machine.result.failure if machine and machine.result else None,
-        settings=[*list_settings(run.settings), *list_place(run.placement)],
-        maximum_runtime_hours=run.settings["maximum_runtime_hours"],
+        settings=[*list_settings(run.settings, run.trial), *list_place(run.placement)],
+        maximum_runtime=runs.maximum_runtime(run),
         seconds_used=run.seconds_used,
         findings=run.findings or [],
         origin=_origin(session, run),
@@ -183,12 +184,13 @@ def _with_unit(text: str, unit: str) -> str:
     return f"{text} {unit}" if text and unit else text
 
 
-def list_settings(values: Mapping[str, Any]) -> list[SettingView]:
-    """Every setting in the order of the form."""
+def list_settings(values: Mapping[str, Any], trial: Mapping[str, Any] | None = None) -> list[SettingView]:
+    """Every setting in the order of the form; the bounds of a trial first."""
     found = []
-    for name, default in RunSettings().as_values().items():
+    defaults = {**(TrialSettings().as_values() if trial else {}), **RunSettings().as_values()}
+    for name, default in defaults.items():
         label = CHOICES[name][0] if name in CHOICES else RANGES[name].label
-        value = values.get(name, default)
+        value = {**values, **(trial or {})}.get(name, default)
         found.append(SettingView(label, _say(name, value), _say(name, default), value != default))
     return found
 
@@ -284,7 +286,11 @@ def _say(name: str, value: Any) -> str:
         return "on" if value else "off"
     if name == "learning_rate":
         return f"{value:g}"
-    units = {"checkpoint_every_epochs": " epoch" if value == 1 else " epochs", "maximum_runtime_hours": " h"}
+    units = {
+        "trial_minutes": " min",
+        "checkpoint_every_epochs": " epoch" if value == 1 else " epochs",
+        "maximum_runtime_hours": " h",
+    }
     if isinstance(value, int | float):
         return f"{value:,g}{units.get(name, '')}"
     return {"lora": "LoRA", "qlora": "QLoRA"}.get(value, str(value))

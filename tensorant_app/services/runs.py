@@ -13,6 +13,7 @@ from sqlmodel import Session, col, or_, select
 from tensorant_app.db import clock
 from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.runs import Adapter, Run, RunEvent
@@ -22,14 +23,15 @@ from tensorant_app.domain.errors import Invalid, NotFound
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.gate import GateRule, choose_metric
 from tensorant_app.domain.hyperparameters import RunSettings
-from tensorant_app.domain.machines import MachineReason, MachineState, Use
+from tensorant_app.domain.machines import HOLDS_SLOT, MachineReason, MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.placement import Placement, next_ask
 from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunPurpose, RunReason, RunState
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import evaluations, gpus, launches, machines
+from tensorant_app.services import evaluations, gpus, machines, prices
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
@@ -84,6 +86,8 @@ class RunDetail:
     scores: Mapping[str, float] | None
     baseline_scores: Mapping[str, float] | None
     peak_rss_mb: int | None
+    trial: Mapping[str, Any] | None
+    """The bounds of a small training trial."""
 
 
 def save_draft(
@@ -94,15 +98,22 @@ def save_draft(
     version_id: UUID,
     baseline_id: UUID,
     settings: Mapping[str, Any],
+    trial: Mapping[str, Any] | None = None,
+    trial_id: UUID | None = None,
     margin: float = 0.0,
     placement: Mapping[str, Any] | None = None,
 ) -> UUID:
-    """A draft costs nothing; its settings never change again. `placement`: where it is trained; None: here."""
+    """A draft costs nothing; its settings never change again.
+
+    With `trial`, its bounds, it measures what they take. `placement`: where it is trained; None: here.
+    """
     caller.require(Permission.PREPARE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
     checked = _require_usable(name, version, baseline, settings)
-    place, at = Placement.of(placement or {}), now_of(session)
+    bounds = TrialSettings.of(trial).as_values() if trial is not None else None
+    at = now_of(session)
+    place = Placement.of(placement or {})
     gpus.require_usable(session, session.get_one(Project, baseline.project_id), checked.method, place)
     rule = GateRule(choose_metric(report_of(session, version.id).labels), margin=margin)
     run = Run(
@@ -114,11 +125,14 @@ def save_draft(
         baseline_id=baseline.id,
         created_by=caller.member_id,
         name=name.strip(),
-        purpose=RunPurpose.FULL,
+        purpose=RunPurpose.FULL if bounds is None else RunPurpose.TRIAL,
         state=RunState.DRAFT,
         settings=checked.as_values(),
         placement=place.as_values(),
         gate=asdict(rule),
+        trial=bounds,
+        trial_id=trial_id,
+        evaluates=bounds is None,
     )
     session.add(run)
     write_audit(session, caller, "runs.save", run.id)
@@ -135,12 +149,12 @@ def launch_run(
 ) -> None:
     """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after.
 
-    `shown_price` is what the person saw an hour of the machine costs; a rented one is not launched for more.
+    A trial is never scored. `shown_price` is what the person saw an hour of the machine costs; a rented one is not launched for more.
     """
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
-    price = launches.require_shown_price(session, run, shown_price)
-    run.evaluates = run.evaluates if evaluates is None else evaluates
+    price = prices.require_shown_price(session, run, shown_price)
+    run.evaluates = run.purpose is RunPurpose.FULL and (run.evaluates if evaluates is None else evaluates)
     run.queued_at = now_of(session)
     run.not_before = placement_of(run).not_before
     advance(session, run, Move("enqueue"), Cause.MEMBER)
@@ -187,6 +201,7 @@ def show_run(session: Session, caller: Caller, run_id: UUID) -> RunDetail:
         scores=evaluation.scores if evaluation else None,
         baseline_scores=session.get_one(Evaluation, run.baseline_id).scores,
         peak_rss_mb=machine.result.peak_rss_mb if machine and machine.result else None,
+        trial=run.trial,
     )
 
 
@@ -222,14 +237,26 @@ def advance(session: Session, run: Run, move: Move, cause: Cause) -> None:
         promise(session, REACT, run.id)
 
 
+def holds_machine(session: Session, run_id: UUID) -> bool:
+    """Whether some machine of the run, of whichever attempt, is not proved gone."""
+    held = select(Machine.id).where(
+        Machine.use == Use.RUN, Machine.subject_id == run_id, col(Machine.state).in_(list(HOLDS_SLOT))
+    )
+    return session.exec(held).first() is not None
+
+
 def time_left(run: Run) -> timedelta:
     """Of the maximum runtime, which covers all attempts together."""
-    return timedelta(hours=limit_hours(run), seconds=-run.seconds_used)
+    return maximum_runtime(run) - timedelta(seconds=run.seconds_used)
 
 
-def limit_hours(run: Run) -> float:
-    """The maximum runtime: the draft's, or the longer one that a member set since."""
-    return float(run.runtime_limit_hours or run.settings["maximum_runtime_hours"])
+def maximum_runtime(run: Run) -> timedelta:
+    """The draft's, or the longer one that a member set since. A trial has its own; that of the full run counts nothing."""
+    if run.runtime_limit_hours is not None:
+        return timedelta(hours=run.runtime_limit_hours)
+    if run.trial is not None:
+        return timedelta(minutes=run.trial["trial_minutes"])
+    return timedelta(hours=run.settings["maximum_runtime_hours"])
 
 
 def placement_of(run: Run) -> Placement:

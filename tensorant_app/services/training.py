@@ -26,14 +26,24 @@ from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import Check, Finding
 from tensorant_app.domain.readiness import Verdict as CheckVerdict
-from tensorant_app.domain.runs import CHECKPOINT_TIME, PAUSE_PATIENCE, RunFacts, RunReason, RunState, Work, decide
+from tensorant_app.domain.runs import (
+    CHECKPOINT_TIME,
+    PAUSE_PATIENCE,
+    RunFacts,
+    RunPurpose,
+    RunReason,
+    RunState,
+    Work,
+    decide,
+)
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.trials import FINISHED, REPORT_TIME, TrialSettings
 from tensorant_app.providers.base import FileStore
-from tensorant_app.services import evaluations, machines, runs, slots
+from tensorant_app.services import evaluations, machines, runs, slots, trials
 from tensorant_app.services.connections import store
 from tensorant_app.services.machines import MachineView, Order
 from tensorant_app.services.places import Place
-from tensorant_app.services.readiness import options_of
+from tensorant_app.services.plans import options_of
 from trainer.contract import (
     MANIFEST,
     AttemptKeys,
@@ -42,6 +52,7 @@ from trainer.contract import (
     Manifest,
     Split,
     TrainJob,
+    TrialReport,
     hash_file,
     verify_folder,
 )
@@ -77,6 +88,9 @@ class RunTask:
     evaluation_state: EvaluationState | None
     baseline_id: UUID
     machine: MachineView | None
+    trial: TrialSettings | None = None
+    merge_system: bool = False
+    sample_prompts: tuple[str, ...] = ()
 
     @property
     def adapter_key(self) -> str:
@@ -121,6 +135,9 @@ def read_task(session: Session, run_id: UUID) -> RunTask:
         evaluation_state=evaluation.state if evaluation else None,
         baseline_id=run.baseline_id,
         machine=machines.machine_of(session, Use.RUN, run.id, run.attempt),
+        trial=TrialSettings.of(run.trial) if run.trial else None,
+        merge_system=version.merge_system,
+        sample_prompts=tuple(project.sample_prompts),
     )
 
 
@@ -178,8 +195,10 @@ def job_of(task: RunTask, order: Order, base: Base) -> TrainJob:
         base=base,
         train=f"{task.version_key}/{Split.TRAIN.value}.parquet",
         validation=f"{task.version_key}/{Split.VALIDATION.value}.parquet",
-        options=options_of(task.settings),
-        resume_from=tuple(earlier),
+        options=options_of(task.settings, merge_system=task.merge_system),
+        resume_from=() if task.trial else tuple(earlier),
+        sample_prompts=task.sample_prompts,
+        trial=trials.limits_of(task.trial, task.settings) if task.trial else None,
     )
 
 
@@ -209,7 +228,7 @@ def note_asked(session: Session, task: RunTask, order: Order) -> bool:
     run.attempt = order.attempt
     run.started_at = run.started_at or now_of(session)
     runs.advance(session, run, Move("launch"), Cause.WORKER)
-    machines.ask_machine(session, order, "train")
+    machines.ask_machine(session, order, "train" if task.trial is None else "trial")
     return True
 
 
@@ -282,9 +301,12 @@ def note_trouble(session: Session, run_id: UUID, sentence: str) -> None:
     session.get_one(Run, run_id).sentence = sentence
 
 
-def take_steps(session: Session, task: RunTask, adapter: TakenAdapter | None) -> None:
-    """Every step that the machine's report calls for, one after the other."""
+def take_steps(
+    session: Session, task: RunTask, adapter: TakenAdapter | None, report: TrialReport | None = None
+) -> None:
+    """Every step that the machine's report calls for, one after the other; of a trial its report is kept."""
     run = session.get_one(Run, task.id)
+    run.trial_report = asdict(report) if report else run.trial_report
     machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
     was_done = task.machine is not None and task.machine.work is Work.DONE
     is_verified = adapter is not None if was_done else None
@@ -296,9 +318,11 @@ def take_steps(session: Session, task: RunTask, adapter: TakenAdapter | None) ->
 
 
 def score_adapter(session: Session, run_id: UUID) -> None:
-    """Adapter ready: ask for its evaluation, once."""
+    """Adapter ready: a trial is finished with it; of a full run its evaluation is asked for, once."""
     run = session.get_one(Run, run_id)
-    if run.state is RunState.ADAPTER_READY and run.evaluates and run.evaluation_id is None:
+    if run.state is RunState.ADAPTER_READY and run.purpose is RunPurpose.TRIAL:
+        runs.advance(session, run, Move("finish_trial", sentence=FINISHED), Cause.WORKER)
+    elif run.state is RunState.ADAPTER_READY and run.evaluates and run.evaluation_id is None:
         run.evaluation_id = evaluations.create_for_run(session, run)
         runs.advance(session, run, Move("evaluate"), Cause.WORKER)
 
@@ -341,14 +365,22 @@ def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now:
         work=machine.work if machine else Work.NONE,
         failure=f"{failure.message} {failure.advice}" if failure else None,
         losses=run.losses,
-        deadline=machine.deadline if machine else run.created_at,
+        deadline=_deadline(run, machine),
         has_time_left=machine is not None and machine.deadline - now > _LEAST_TIME,
         waits_for_capacity=machine is not None and runs.next_ask_of(run, machine, now) is not None,
         wants_pause=run.pause_wanted_at is not None,
         is_adapter_verified=is_verified,
         pause_wanted_at=run.pause_wanted_at,
         where=f" at step {status.step} of {status.total_steps}" if status and status.total_steps else "",
+        is_trial=run.purpose is RunPurpose.TRIAL,
     )
+
+
+def _deadline(run: Run, machine: MachineView | None) -> datetime:
+    """When the run ends whatever its machine says; a trial's report is waited for a little longer."""
+    if machine is None:
+        return run.created_at
+    return machine.deadline + (REPORT_TIME if run.purpose is RunPurpose.TRIAL else timedelta())
 
 
 def add_adapter(session: Session, run: Run, adapter: TakenAdapter) -> None:

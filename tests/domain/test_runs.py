@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from typing import Any
 
 import pytest
 
@@ -82,6 +83,23 @@ def test_a_finished_machine_walks_a_launching_run_to_its_adapter() -> None:
     facts = replace(AT_WORK, state=RunState.LAUNCHING, work=Work.DONE, is_adapter_verified=True)
 
     assert path(facts) == ["prepare", "train", "package", "ready"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"work": Work.OVERRUN},
+        {"deadline": NOON},
+        {**LOST, "has_time_left": False},
+        {"state": RunState.PACKAGING, "work": Work.DONE, "is_adapter_verified": False},
+    ],
+    ids=["overrun", "deadline", "lost", "torn adapter"],
+)
+def test_a_trial_has_nothing_to_recover_so_it_has_failed(facts: dict[str, Any]) -> None:
+    trial = replace(AT_WORK, is_trial=True, **facts)
+
+    assert path(trial) == ["fail"]
+    assert path(replace(trial, is_trial=False)) in (["overrun"], ["stick"])
 
 
 def test_an_adapter_that_does_not_match_its_manifest_needs_recovery() -> None:

@@ -60,6 +60,8 @@ class Account:
     revoked_until: datetime | None = None
     """Until then every key is refused."""
     things: Things = field(init=False)
+    _leaving: list[Pod] = field(default_factory=list)
+    """Pods whose program asks for their deletion."""
 
     def __post_init__(self) -> None:
         self.things = Things(self.clock, self.catalog, self.folder)
@@ -101,6 +103,9 @@ class Account:
         for pod in self.pods.values():
             if pod.ended is None:
                 pod.advance(now)
+        for pod in self._leaving:
+            self._delete_itself(pod, now)
+        self._leaving.clear()
 
     # What the API does.
 
@@ -163,6 +168,15 @@ class Account:
             if volume_id in {None, volume.id}:
                 yield from volume.meter.told(now, lag)
 
+    def may_delete_itself(self, pod: Pod) -> bool:
+        return self.faults.take("pods.own", pod.name, (Fault.SELF_DELETE_REFUSED,)) is None
+
+    def _delete_itself(self, pod: Pod, now: datetime) -> None:
+        if self.may_delete_itself(pod):
+            pod.terminate(now)
+        else:
+            pod.say(now, "The Pod's own key may not delete it: 403.")
+
     def _create(self, body: Mapping[str, Any]) -> Pod:
         gpu, count, wanted = self._placeable(body)
         if self.balance <= 0 or self.faults.take("pods.create", body["name"], (Fault.NO_MONEY,)):
@@ -213,7 +227,7 @@ class Account:
             pace=self.pace,
             meter=Meter(pod_id, faults=accidents),
             start=self.start,
-            contain=lambda p: container_of(p, self.folder, self.things, self.api_url),
+            contain=lambda p: container_of(p, self.folder, self.things, self.api_url, lambda: self._leaving.append(p)),
             give_back=self._give_back,
             faults=accidents,
         )

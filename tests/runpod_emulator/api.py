@@ -55,6 +55,8 @@ def _handle(world: World, request: Request, request_id: str) -> Response:
     try:
         if not key.may(operation, writes=request.method != "GET", pod_id=entity_id or None):
             raise ApiError(403, "access denied")
+        if key.pod_id and request.method == "DELETE" and not account.may_delete_itself(account.find(key.pod_id)):
+            raise ApiError(403, "access denied")
         response = _carry_out(Asking(world, account, request, entity_id, _body(operation, raw)), operation)
     except ApiError as error:
         error.headers |= headers

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tests.runpod_emulator.pods import Pod
@@ -13,7 +13,7 @@ from tests.runpod_emulator.workers import Container
 _SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_(\w+)\s*\}\}")
 
 
-def container_of(pod: Pod, folder: Path, things: Things, api_url: str) -> Container:
+def container_of(pod: Pod, folder: Path, things: Things, api_url: str, release: Callable[[], None]) -> Container:
     """`folder` is the account's."""
     spec, mounts = pod.spec, pod.spec.get("mounts", {})
     network, kept = next(iter(mounts.get("network", [])), None), mounts.get("persistent")
@@ -29,6 +29,7 @@ def container_of(pod: Pod, folder: Path, things: Things, api_url: str) -> Contai
         boot=pod.boots,
         gpus=pod.gpus,
         say=pod.say,
+        release=release,
     )
 
 

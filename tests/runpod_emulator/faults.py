@@ -39,6 +39,7 @@ class Fault(Enum):
     )
     DELETE_LATE = Kind("pods.delete", "The answer is 204; the Pod runs on and is listed for `seconds`.", 120)
     STOP_REFUSED = Kind("pods.action", "The action is refused: 409.")
+    SELF_DELETE_REFUSED = Kind("pods.own", "The key inside the Pod may not delete that Pod: 403.")
     KEY_REVOKED = Kind("account", "Every key of the account is answered 401 for `seconds`; 0 is for ever.")
 
     # What becomes of the next Pod that is created.

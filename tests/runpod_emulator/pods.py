@@ -230,5 +230,6 @@ class Pod:
         self.logs.add(at, CONTAINER, text)
 
     def _disk_rate(self, per_gb: Decimal, *, only_kept: bool = False) -> Decimal:
-        kept = self.spec.get("mounts", {}).get("persistent", {}).get("size", 0)
-        return per_gb * (kept if only_kept else kept + self.spec.get("disk", 20))
+        kept: int = self.spec.get("mounts", {}).get("persistent", {}).get("size", 0)
+        disk: int = 0 if only_kept else self.spec.get("disk", 20)
+        return per_gb * (kept + disk)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -64,7 +65,7 @@ def test_beyond_the_quota_comes_429_with_the_seconds_to_wait(
     ],
 )
 def test_a_body_that_breaks_the_contract_is_422_and_names_the_field(
-    api: httpx.Client, changes: dict[str, object], error: str
+    api: httpx.Client, changes: dict[str, Any], error: str
 ) -> None:
     answer = api.post("/pods", json=pod_body(**changes))
 
@@ -84,7 +85,7 @@ def test_a_body_that_breaks_the_contract_is_422_and_names_the_field(
     ],
 )  # fmt: skip
 def test_rules_over_several_fields_are_told_in_words(
-    api: httpx.Client, changes: dict[str, object], status: int, detail: str
+    api: httpx.Client, changes: dict[str, Any], status: int, detail: str
 ) -> None:
     answer = api.post("/pods", json=pod_body(**changes))
 

@@ -93,4 +93,4 @@ def test_a_launch_says_how_many_slots_are_free(caller: Caller, run: Run) -> None
     with reading() as session:
         view = launches.show_launch(session, caller, run.id)
 
-    assert (view.slots_held, view.slots, view.maximum_runtime_hours) == (1, 2, 6.0)
+    assert (view.slots_held, view.slots, view.maximum_runtime) == (1, 2, timedelta(hours=6))

@@ -28,7 +28,7 @@ from tensorant_app.domain.money import FREE
 from tensorant_app.domain.readiness import RENTED_ONLY, Check, Finding, Verdict
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer
-from tensorant_app.services import readiness
+from tensorant_app.services import plans, readiness
 from tensorant_app.services.readiness import check_run, check_trainer, read_subject
 from tensorant_app.settings import get_settings
 from tests import factories
@@ -374,7 +374,7 @@ class TestTheTrainersCheck:
 def test_the_trainers_options_are_the_runs_settings() -> None:
     settings = RunSettings(epochs=7, learning_rate=1e-5, packing=False)
 
-    options = readiness.options_of(settings)
+    options = plans.options_of(settings)
 
     assert (options.epochs, options.learning_rate, options.packing) == (7, 1e-5, False)
     assert not hasattr(options, "maximum_runtime_hours")
