@@ -90,6 +90,9 @@ def require_usable(session: Session, project: Project, method: str, placement: P
         return
     if find_connection(session, project.organization_id, ConnectionKind.RUNPOD_COMPUTE) is None:
         raise Invalid({"provider": "RunPod is not connected. The owner connects it under Connections."})
+    catalog = catalog_of(session, project.organization_id, placement.gpu_count)
+    if catalog is None or catalog.seen_at is None:
+        raise Invalid({"gpu_type": "RunPod's offers are not known yet. Try again in a few seconds."})
     found = judge_placement(session, project, method, placement)
     chosen = placement.gpu_types[0] if placement.gpu_types else ""
     if found is None:

@@ -13,7 +13,7 @@ from tensorant_app.db.projects import Project
 from tensorant_app.domain.connections import LOCAL, ConnectionKind, ConnectionState
 from tensorant_app.domain.errors import AuthFailed, ProviderError
 from tensorant_app.domain.money import Money
-from tensorant_app.domain.offers import NEVER, Judged, Problem, SwitchedOff, Wanted, judge_all
+from tensorant_app.domain.offers import NEVER, Judged, Problem, Stock, SwitchedOff, Wanted, judge_all
 from tensorant_app.domain.place_form import raised_limit
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import Check, Finding, gib, passed, refused, warned
@@ -177,6 +177,8 @@ def _check_stock(facts: RentedFacts, judged: Judged, name: str) -> Finding:
         return warned(Check.STOCK, f"{judged.sentence} The launch waits for one, up to {hours:g} h.")
     if judged.problem in {Problem.NO_STOCK, Problem.TOO_MANY, Problem.OLD_DRIVERS}:
         return refused(Check.STOCK, f"{name} cannot be had: {judged.sentence}")
+    if judged.stock is Stock.UNKNOWN:
+        return warned(Check.STOCK, f"RunPod does not tell whether {name} is in stock. The launch asks for it.")
     where = f" in {facts.wanted.data_center}" if facts.wanted.data_center else ""
     return passed(Check.STOCK, f"{name} is in stock{where} ({judged.stock.value}). That can change within a minute.")
 
