@@ -22,8 +22,10 @@ from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Role, operator
+from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.log import set_up_logging
+from tensorant_app.services import data_check as data_checks
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
 from tensorant_app.services import drafts, file_checks, links, organizations, plans, runs, trial_words, trials
@@ -299,11 +301,37 @@ def try_training(
 
 @app.command("verify-adapter")
 def verify_adapter(
-    file: Path, base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None
+    file: Path,
+    base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None,
+    max_rank: Annotated[int | None, typer.Option(help="The highest rank that your server takes; often 16.")] = None,
 ) -> None:
-    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and the reason where it is not."""
-    for name, value in file_checks.verify_adapter(file, base).items():
+    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and every reason where it is not."""
+    for name, value in file_checks.verify_adapter(file, base, max_rank).items():
         print(f"{name}: {value}")
+
+
+@data_app.command("check")
+def check_data(
+    file: Path,
+    format_: Annotated[
+        str, typer.Option("--format", help="auto, chat, sharegpt, alpaca or prompt_completion.")
+    ] = "auto",
+    images: Annotated[Path | None, typer.Option(help="Folder of a vision model's images.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Folder of the base model's tokenizer, for its control tokens.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """What is in FILE, row by row, and what is wrong with it; exit code 1 where a row or the file cannot be used."""
+    layout = data_checks.layout_named(format_)
+    tokens = data_checks.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
+    report = data_checks.check_file(file, layout=layout, images=images, tokens=tokens)
+    if as_json:
+        print(json.dumps(asdict(report), ensure_ascii=False))
+    else:
+        for sentence in data_checks.sentences_of(report):
+            print(sentence)
+    raise SystemExit(0 if report.is_clean else 1)
 
 
 @data_app.command("mask")

@@ -70,6 +70,7 @@ def _parser() -> argparse.ArgumentParser:
     package = commands.add_parser("verify-zip", help="whether an adapter.zip is a sound adapter of a base")
     package.add_argument("file", type=Path)
     package.add_argument("--base", type=Path, help="folder of the base model")
+    package.add_argument("--max-rank", type=int, help="the highest rank that the server takes")
     package.add_argument("--unpack", type=Path, help="folder that receives the verified files")
     commands.add_parser("check", help="train one step of a tiny random model and tell what this machine can do")
     fetch = commands.add_parser("fetch-base", help="unpack the demo base model")
@@ -149,7 +150,7 @@ def _verify_zip(args: argparse.Namespace) -> int:
     from trainer.uploaded import verify_zip
 
     try:
-        facts = verify_zip(args.file, base=args.base, unpack=args.unpack)
+        facts = verify_zip(args.file, base=args.base, unpack=args.unpack, most_rank=args.max_rank)
     except (TrainerError, OSError) as error:
         print(str(error), file=sys.stderr)
         return exit_code_of(error.code) if isinstance(error, TrainerError) else 1

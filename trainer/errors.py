@@ -26,12 +26,12 @@ WORDINGS: Mapping[str, Wording] = {
     ),
     "out_of_memory_in_training": Wording(
         "The memory was not enough in training at step {place}, with half the micro batch too: {text}.",
-        "Choose a shorter context, QLoRA, or a GPU with more memory. The last complete checkpoint is kept.",
+        "Choose a shorter context, QLoRA, or a GPU with more memory; {kept}.",
         exit_code=31,
     ),
     "out_of_memory_in_validation": Wording(
         "The memory was not enough in validation after step {place}, with half the micro batch too; training itself fitted: {text}.",
-        "Choose a smaller micro batch, a shorter context, or a GPU with more memory. The last complete checkpoint is kept.",
+        "Choose a smaller micro batch, a shorter context, or a GPU with more memory; {kept}.",
         exit_code=32,
     ),
     "not_finite": Wording(
@@ -41,7 +41,7 @@ WORDINGS: Mapping[str, Wording] = {
         exit_code=40,
     ),
     "all_masked": Wording(
-        "Step {step} has no token to learn: 0 trained tokens in its rows.",
+        "Step {step} has no token to learn: 0 trained tokens in its rows, and {gradient}.",
         "Check the replies of rows {rows} with `tensorant data mask`.",
         exit_code=12,
     ),

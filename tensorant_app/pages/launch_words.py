@@ -7,6 +7,7 @@ from datetime import timedelta
 
 from tensorant_app.domain.durations import say_seconds
 from tensorant_app.domain.money import Money
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.pages.words import span
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.launches import LaunchView, RentedLaunch
@@ -36,6 +37,7 @@ class LaunchCard:
     queue: str = ""
     plan: str = ""
     confirm: str = "Start on this computer · free"
+    is_trial: bool = False
     is_rented: bool = False
     can_confirm: bool = True
 
@@ -50,12 +52,25 @@ def card_of(view: LaunchView) -> LaunchCard:
         title=f"Start {view.name} on this computer?",
         lead="It is free: nobody is billed.",
         expected=say_time(view.estimate),
-        source=view.estimate.source[:1].upper() + view.estimate.source[1:],
+        source=view.estimate.source_words[:1].upper() + view.estimate.source_words[1:],
         limit=say_seconds(view.maximum_runtime.total_seconds()),
         queue=f"{held} of {slots} slots are in use. {waits}",
         plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
     )
-    return here if view.rented is None else _rented(here, view, view.rented)
+    card = here if view.rented is None else _rented(here, view, view.rented)
+    return card if view.trial is None else _trial(card, view.trial, view.estimate.rows)
+
+
+def _trial(card: LaunchCard, bounds: TrialSettings, rows: int) -> LaunchCard:
+    return replace(
+        card,
+        expected="–",
+        cost="",
+        source="What the full run would take is what it measures.",
+        plan=f"{bounds.trial_steps} steps over {min(bounds.trial_rows, rows):,} rows, the longest first",
+        at_limit="It ends as Failed with a report of what it measured, and its machine is given back.",
+        is_trial=True,
+    )
 
 
 def _rented(here: LaunchCard, view: LaunchView, rented: RentedLaunch) -> LaunchCard:

@@ -24,6 +24,7 @@ from tensorant_app.pages.launch_words import LaunchCard, card_of
 from tensorant_app.services import drafts, launches, runs, sessions
 from tensorant_app.state import AppState, id_of
 
+_AFTER_TRIAL = "Its report says what the full run would take. Its adapter is diagnostic and is not scored."
 READ_ONLY = "Viewers only look. Ask an admin or the owner for another role."
 
 
@@ -95,6 +96,12 @@ class RunActions(AppState):
         return rx.redirect(routes.run(made.project_id, made.id)) if made else None
 
     @rx.event
+    async def full_draft(self, run: str) -> EventSpec | None:
+        """The full run that a trial measured, as a draft; to its page."""
+        made = await self._do(lambda session, caller: drafts.create_full_draft(session, caller, id_of(run)))
+        return rx.redirect(routes.run(made.project_id, made.id)) if made else None
+
+    @rx.event
     async def copy(self, run: str) -> EventSpec | None:
         """Fill the form with its settings; to Configure."""
         project = await self._do(lambda session, caller: drafts.copy_to_form(session, caller, id_of(run)))
@@ -125,7 +132,12 @@ def _launch_dialog() -> rx.Component:
             Fact("Work", card.plan, under=card.source),
             Fact("Queue", card.queue),
             Fact("Checks", "All are looked at again first. Where one fails, it comes back as a draft with the reason."),
-            Fact("Afterwards", switch("scores", words, checked=RunActions.scores, on_change=RunActions.score_after)),
+            Fact(
+                "Afterwards",
+                switch("scores", words, checked=RunActions.scores, on_change=RunActions.score_after),
+                shown=~card.is_trial,
+            ),
+            Fact("Afterwards", _AFTER_TRIAL, shown=card.is_trial),
         ],
         confirm_label=card.confirm,
         is_open=RunActions.is_launch_open,

@@ -31,7 +31,7 @@ from trainer.contract import (
     verify_folder,
 )
 from trainer.generate import Limits, Question, answer_all
-from trainer.questions import answer_room
+from trainer.questions import answer_room, readable
 from trainer.scores import exact_match, token_f1
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,6 +127,26 @@ def test_an_evaluation_writes_an_answer_for_each_row_in_order(volume: Volume, ev
     assert result.scores["exact_match"] == sum(answer.exact for answer in answers) / 13
     assert result.scores["token_f1"] == pytest.approx(sum(answer.f1 for answer in answers) / 13)
     assert result.scores["likelihood"] == sum(answer.likely_correct or False for answer in answers) / 13
+
+
+def test_an_answer_that_does_not_stop_ends_at_its_limit_is_counted_and_holds_up_no_other(
+    volume: Volume, tokenizer: Any
+) -> None:
+    """The tiny base's stop token has no weight: it never ends by itself. Case sv-03."""
+    keys = volume.add_evaluation("endless", max_new_tokens=5, batch_size=4)
+
+    assert volume.run("evaluate", keys) == 0
+
+    result = volume.result(keys)
+    lines = (volume.root / keys.outputs / ANSWERS).read_text().splitlines(keepends=True)
+    answers = list(load_lines(Answer, lines))
+    endless = [answer for answer in answers if not answer.stopped]
+    assert len(answers) == 13
+    assert len(endless) > 6
+    assert result.scores["did_not_stop"] == len(endless)
+    assert not any("<|" in answer.answer for answer in answers)
+    ids = tokenizer("The bell rings at noon. <|im_end|>", add_special_tokens=False)["input_ids"]
+    assert readable(tokenizer, ids) == "The bell rings at noon."
 
 
 def test_the_status_tells_how_many_rows_are_answered(volume: Volume, evaluated: AttemptKeys) -> None:
