@@ -14,7 +14,7 @@ from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
-from tensorant_app.services import places, readiness, runs, slots, training, trials
+from tensorant_app.services import adapters, places, readiness, runs, slots, training, trials
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import tell_disk_trouble, volume_for
 from tensorant_app.services.training import RunTask
@@ -111,13 +111,13 @@ def _verify(lease: Lease, task: RunTask) -> None:
     with reading() as session:
         volume = volume_for(session, task.organization_id, training.provider_of(task))
     try:
-        adapter = training.find_adapter(task, volume)
+        adapter = adapters.find_on(volume, task.id, task.attempt)
     except OSError as error:
         with lease.write() as session:
             training.note_trouble(session, task.id, tell_disk_trouble(error))
         raise
     with lease.write() as session:
-        training.note_verified(session, task, adapter)
+        adapters.note_verified(session, task.id, adapter)
         lease.done(session)
 
 

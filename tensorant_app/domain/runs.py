@@ -59,6 +59,7 @@ class RunReason(StrEnum):
     """A person confirmed that the machine was never rented."""
     NOT_FOUND = "not_found"
     """There is no finished adapter on the volume."""
+    RECOVERED = "recovered"
     MACHINE_LOST = "machine_lost"
     LOST_TWICE = "lost_twice"
     DEADLINE = "deadline"

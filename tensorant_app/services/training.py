@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from sqlmodel import Session
 
-from tensorant_app.db import clock
 from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
-from tensorant_app.db.runs import Adapter, Run
+from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.evaluations import EvaluationState
@@ -39,29 +36,24 @@ from tensorant_app.domain.runs import (
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.trials import FINISHED, REPORT_TIME, TrialSettings
 from tensorant_app.providers.base import FileStore
-from tensorant_app.services import evaluations, machines, runs, slots, trials
+from tensorant_app.services import adapters, evaluations, machines, runs, slots, trials
+from tensorant_app.services.adapters import TakenAdapter
 from tensorant_app.services.connections import store
 from tensorant_app.services.machines import MachineView, Order
 from tensorant_app.services.places import Place
 from tensorant_app.services.plans import options_of
 from trainer.contract import (
-    MANIFEST,
     AttemptKeys,
-    BadManifest,
     Base,
-    Manifest,
     Split,
     TrainJob,
     TrialReport,
-    hash_file,
-    verify_folder,
 )
 
 FENCE = timedelta(minutes=10)
 """A new attempt may be asked so long after the lost one's release was, proved or not."""
 _LEAST_TIME = timedelta(minutes=1)
 """Less than this is not worth another attempt."""
-_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +87,6 @@ class RunTask:
     @property
     def adapter_key(self) -> str:
         return AttemptKeys.of(Use.RUN.plural, str(self.id), self.attempt).adapter
-
-
-@dataclass(frozen=True, slots=True)
-class TakenAdapter:
-    """An adapter that matches its manifest, and its download in the store."""
-
-    attempt: int
-    key: str
-    """Its folder on the volume."""
-    manifest: Manifest
-    zip_key: str
-    zip_sha256: str
 
 
 def read_task(session: Session, run_id: UUID) -> RunTask:
@@ -246,54 +226,11 @@ def next_look(task: RunTask) -> datetime:
 
 
 def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
-    """The finished adapter, hashed against its manifest and zipped into the store; None where it does not match."""
+    """The finished adapter that this very attempt's result names; None where it does not match its manifest."""
     machine = task.machine
     if machine is None or machine.result is None or machine.result.adapter != task.adapter_key:
         return None
-    folder = volume.fetch(task.adapter_key)
-    try:
-        manifest = verify_folder(folder)
-    except BadManifest:
-        return None
-    return pack(task.id, task.attempt, task.adapter_key, folder, manifest)
-
-
-def find_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
-    """The newest finished adapter of any attempt that matches its manifest: a person asked for whatever there is."""
-    for attempt in range(task.attempt, 0, -1):
-        key = AttemptKeys.of(Use.RUN.plural, str(task.id), attempt).adapter
-        if volume.size(f"{key}/{MANIFEST}") is None:
-            continue
-        folder = volume.fetch(key)
-        try:
-            manifest = verify_folder(folder)
-        except BadManifest:
-            continue
-        return pack(task.id, attempt, key, folder, manifest)
-    return None
-
-
-def note_verified(session: Session, task: RunTask, adapter: TakenAdapter | None) -> None:
-    """What **Verify adapter** found: the adapter is ready, or a person decides between going on and ending it."""
-    run = session.get_one(Run, task.id)
-    run.verify_wanted_at = None
-    if run.state is not RunState.NEEDS_RECOVERY:
-        return
-    if adapter is None:
-        run.reason = RunReason.NOT_FOUND
-        run.sentence = "No finished adapter lies on the volume. Resume with a longer limit, or cancel the run."
-        return
-    add_adapter(session, run, adapter)
-    sentence = f"The adapter of attempt {adapter.attempt} was found and matches its manifest."
-    runs.advance(session, run, Move("ready", None, sentence), Cause.WORKER)
-
-
-def pack(run_id: UUID, attempt: int, adapter_key: str, folder: Path, manifest: Manifest) -> TakenAdapter:
-    """The verified folder as a download in the store."""
-    key = f"adapters/{run_id}-{attempt}.zip"
-    path = store().fetch(key)
-    _zip_folder(folder, [*manifest.files, MANIFEST], path)
-    return TakenAdapter(attempt, adapter_key, manifest, key, hash_file(path).sha256)
+    return adapters.take_from(volume, task.id, task.attempt, task.adapter_key)
 
 
 def note_trouble(session: Session, run_id: UUID, sentence: str) -> None:
@@ -313,7 +250,7 @@ def take_steps(
     while move := decide(_facts(run, machine, is_verified, now_of(session)), now_of(session)):
         if move.verb == "ready":
             assert adapter is not None
-            add_adapter(session, run, adapter)
+            adapters.add_adapter(session, run, adapter)
         runs.advance(session, run, move, Cause.WORKER)
 
 
@@ -381,40 +318,3 @@ def _deadline(run: Run, machine: MachineView | None) -> datetime:
     if machine is None:
         return run.created_at
     return machine.deadline + (REPORT_TIME if run.purpose is RunPurpose.TRIAL else timedelta())
-
-
-def add_adapter(session: Session, run: Run, adapter: TakenAdapter) -> None:
-    """A run has one adapter, the first that was proved whole; it is never replaced."""
-    at = now_of(session)
-    row = Adapter(
-        id=clock.new_id(at),
-        created_at=at,
-        organization_id=run.organization_id,
-        run_id=run.id,
-        attempt=adapter.attempt,
-        key=adapter.key,
-        manifest=asdict(adapter.manifest),
-        zip_key=adapter.zip_key,
-        zip_sha256=adapter.zip_sha256,
-    )
-    session.add(row)
-
-
-def _zip_folder(folder: Path, names: Sequence[str], target: Path) -> None:
-    """The same bytes for the same files: no times, a fixed order."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}")
-    try:
-        _write_zip(folder, names, aside)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
-    aside.replace(target)
-
-
-def _write_zip(folder: Path, names: Sequence[str], aside: Path) -> None:
-    with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name in sorted(names):
-            with (folder / name).open("rb") as source, archive.open(zipfile.ZipInfo(name, _ZIP_TIME), "w") as file:
-                while piece := source.read(1 << 20):
-                    file.write(piece)

@@ -89,7 +89,7 @@ def test_a_finished_machine_walks_a_launching_run_to_its_adapter() -> None:
     "facts",
     [
         {"work": Work.OVERRUN},
-        {"deadline": NOON},
+        {"deadline": NOON - CHECKPOINT_TIME},
         {**LOST, "has_time_left": False},
         {"state": RunState.PACKAGING, "work": Work.DONE, "is_adapter_verified": False},
     ],

@@ -18,6 +18,7 @@ from tensorant_app.domain.machines import MachineReason, MachineState
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.runs import RunState
 from tensorant_app.services import training
+from tensorant_app.services.adapters import TakenAdapter
 from tensorant_app.services.connections import store, volume_for
 from tensorant_app.services.places import Place
 from tensorant_app.services.training import RunTask
@@ -105,7 +106,7 @@ class TestTaking:
         change_machine(run_id, result=_stored(result))
         return task_of(run_id)
 
-    def take(self, task: RunTask) -> training.TakenAdapter | None:
+    def take(self, task: RunTask) -> TakenAdapter | None:
         with reading() as session:
             volume = volume_for(session, task.organization_id)
         return training.take_adapter(task, volume)
