@@ -163,7 +163,7 @@ def _question(name: str) -> rx.Component:
         hint=State.hints[name],
         error=State.wrong[name],
         why=one.why,
-        is_default=State.is_default[name],
+        is_default=None if name == "provider" else State.is_default[name],
         on_reset=State.reset_field(name),
     )
     return rx.cond(GpuListState.is_rented, asked, _locked(one)) if one.is_rented else asked

@@ -14,6 +14,7 @@ from reflex.event import EventSpec
 from tensorant_app import routes
 from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.choices import Choice, Option
+from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.run_form import BY_NAME, OFF, ON, blank_form, complaints
@@ -246,7 +247,7 @@ class ConfigureState(AppState):
         self._show_memory()
 
     def _show_memory(self) -> None:
-        self.memory = fill_memory(self._needed, self._free)
+        self.memory = fill_memory(self._needed, self._free, is_rented=self.typed["provider"] == RUNPOD)
         beside = (self.memory.free, "$0/h", self.summary.time)
         self.gpus = [Choice("this-computer", "This computer", "", beside)]
 

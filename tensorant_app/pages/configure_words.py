@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from tensorant_app import routes
 from tensorant_app.components.checks import CheckLine
+from tensorant_app.domain import place_form
 from tensorant_app.domain.readiness import Finding, Verdict, gib
 from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, SETTINGS, TRIAL, changed_fields
 from tensorant_app.pages.launch_words import say_time
@@ -71,11 +72,12 @@ def say_tokens(tokens: int) -> str:
     return f"{tokens / 1e3:.1f} k" if tokens >= 10_000 else f"{tokens:,}"
 
 
-def fill_memory(needed: int, free: int) -> Memory:
+def fill_memory(needed: int, free: int, *, is_rented: bool = False) -> Memory:
+    """`free`: of this computer now, or all of a rented GPU's."""
     if free <= 0 or needed <= 0:
         return Memory()
     percent = min(round(100 * needed / free), 100)
-    words = f"{gib(needed)} of {gib(free)} that are free now"
+    words = f"{gib(needed)} of {gib(free)} {'on each GPU' if is_rented else 'that are free now'}"
     return Memory(percent, f"{free / 2**30:.0f} GB", words, needed > free)
 
 
@@ -95,7 +97,7 @@ def _line(finding: Finding, subject: Subject) -> CheckLine:
 
 
 def default_marks(typed: dict[str, str]) -> dict[str, bool]:
-    names = (PURPOSE, *SETTINGS, *TRIAL)
+    names = (PURPOSE, *SETTINGS, *TRIAL, *(name for name in place_form.FIELDS if name != "gpu_type"))
     changed = set(changed_fields(typed, names))
     return {name: name not in changed for name in names}
 

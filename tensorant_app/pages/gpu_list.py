@@ -12,7 +12,7 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.buttons import button
 from tensorant_app.components.callouts import callout
-from tensorant_app.components.cards import row
+from tensorant_app.components.cards import fold, row
 from tensorant_app.components.choices import Choice
 from tensorant_app.components.links import link
 from tensorant_app.components.texts import meta
@@ -48,6 +48,9 @@ class RentedCost:
 
 class GpuListState(AppState):
     choices: list[Choice] = []
+    """Those that could start now."""
+    others: list[Choice] = []
+    """Each with its reason."""
     is_connected: bool = False
     is_rented: bool = False
     """The form says RunPod."""
@@ -104,7 +107,8 @@ class GpuListState(AppState):
             self._said_at = 0.0
         put(
             self,
-            choices=[_choice(one, view) for one in view.judged],
+            choices=[_choice(one, view) for one in view.judged if one.problem is None],
+            others=[_choice(one, view) for one in view.judged if one.problem is not None],
             is_connected=view.is_connected,
             is_rented=is_rented,
             age=_age(view),
@@ -164,7 +168,14 @@ def _cost(view: GpuListView, estimate: Estimate | None) -> RentedCost:
 def rented_list(chosen: Any, choose: Any, error: Any) -> rx.Component:
     """The list for a form that says RunPod; `choose` gets the type that is clicked."""
     state = GpuListState
-    lines = rx.el.div(rx.foreach(state.choices, lambda one: _line(one, chosen, choose)), class_name="pick")
+
+    def lines(some: rx.Var[list[Choice]]) -> rx.Component:
+        return rx.el.div(rx.foreach(some, lambda one: _line(one, chosen, choose)), class_name="pick")
+
+    folded = fold(
+        rx.fragment(f"{state.others.length()} more ", meta("cannot be chosen now; each says why")),
+        rx.el.div(lines(state.others), style={"margin_top": "8px"}),
+    )
     head = row(
         meta(state.age),
         button("Refresh", size="sm", kind="ghost", on_click=state.refresh, disabled=~AppState.me.may_prepare),
@@ -173,7 +184,8 @@ def rented_list(chosen: Any, choose: Any, error: Any) -> rx.Component:
     listed = rx.el.div(
         head,
         if_text(state.trouble, callout(state.trouble, tone="amber")),
-        if_(state.choices.length() > 0, lines),
+        if_(state.choices.length() > 0, lines(state.choices)),
+        if_(state.others.length() > 0, rx.el.div(folded, style={"margin_top": "10px"})),
         if_text(error, rx.el.p(error, class_name="hint e", role="alert")),
         rx.el.p(_CHEAPEST, class_name="meta", style={"margin_top": "8px"}),
         role="radiogroup",

@@ -93,6 +93,9 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.rename": Case(
         Role.MEMBER, lambda world, person: [{"name": "Other"}], _in("/settings"), names_ours=True
     ),
+    "ProjectSettingsState.save_budget": Case(
+        Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
