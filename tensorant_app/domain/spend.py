@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -185,12 +185,6 @@ def tell(spend: Spend, now: datetime) -> str:
 def window(began_at: datetime, released_at: datetime | None, now: datetime) -> tuple[datetime, datetime]:
     """The time that a machine's bill is asked for."""
     return began_at - MARGIN, (released_at or now) + MARGIN
-
-
-def share_of_month(hours: Sequence[tuple[datetime, Money]], month: datetime) -> Money:
-    """The part of booked hours that lies in the UTC month which begins at `month`."""
-    following = (month + timedelta(days=32)).replace(day=1)
-    return Money.total(amount for start, amount in hours if month <= start < following)
 
 
 def _latest(bills: Iterable[Bill]) -> datetime | None:

@@ -12,10 +12,8 @@ import sqlalchemy as sa
 from sqlmodel import Session, col, select
 
 from tensorant_app.db import clock
-from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.promise import ensure
-from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
 from tensorant_app.db.spend import MachineBill, SpendEntry
 from tensorant_app.domain.machines import MachineState, Use
@@ -68,19 +66,14 @@ def machine_spends(session: Session, use: Use, subjects: Iterable[UUID]) -> dict
     return {subject: spend_of(found, now_of(session)) for subject, found in rentals.items()}
 
 
-def project_month(session: Session, project_id: UUID) -> Money:
-    """What the project's machines cost since this UTC month began: booked hours, and estimates of what has no bill."""
-    now = now_of(session)
-    month = now.replace(day=1, hour=0, minute=0, second=0, microsecond=0)
-    machines = _machines_of_project(session, project_id, month)
-    bills = _bills(session, [machine.id for machine in machines])
-    billed = [machine.id for machine in machines if bills.get(machine.id, NO_BILL).covers_until is not None]
-    booked = sa.select(sa.func.coalesce(sa.func.sum(SpendEntry.amount), 0)).where(
-        col(SpendEntry.machine_id).in_(billed), col(SpendEntry.hour) >= month
-    )
-    found = session.execute(booked).scalar_one()
-    unbilled = [_rental(machine, not_before=month) for machine in machines if machine.id not in set(billed)]
-    return _as_money(found) + Money.total(spend_of([(rental, NO_BILL)], now).estimated for rental in unbilled)
+def booked_since(session: Session, machines: Sequence[UUID], begin: datetime) -> dict[UUID, Money]:
+    """What the bills say of the hours since `begin`, by machine; machines without a bill are left out."""
+    billed = [machine for machine, bill in _bills(session, machines).items() if bill.covers_until is not None]
+    booked = dict.fromkeys(billed, ZERO)
+    query = select(SpendEntry).where(col(SpendEntry.machine_id).in_(billed), col(SpendEntry.hour) >= begin)
+    for entry in session.exec(query):
+        booked[entry.machine_id] += entry.amount
+    return booked
 
 
 def read_task(session: Session, machine_id: UUID) -> BillTask | None:
@@ -149,21 +142,8 @@ def promise_all(session: Session) -> None:
     ensure(session, BILL, session.execute(query).scalars())
 
 
-def _machines_of_project(session: Session, project_id: UUID, month: datetime) -> Sequence[Machine]:
-    runs = select(Run.id).where(Run.project_id == project_id)
-    evaluations = select(Evaluation.id).where(Evaluation.project_id == project_id)
-    subject = sa.or_(
-        sa.and_(col(Machine.use) == Use.RUN, col(Machine.subject_id).in_(runs)),
-        sa.and_(col(Machine.use) == Use.EVALUATION, col(Machine.subject_id).in_(evaluations)),
-    )
-    lived = sa.or_(col(Machine.released_at).is_(None), col(Machine.released_at) >= month)
-    return session.exec(select(Machine).where(subject, lived, col(Machine.connection_id).is_not(None))).all()
-
-
-def _rental(machine: Machine, *, not_before: datetime | None = None) -> Rental:
+def _rental(machine: Machine) -> Rental:
     began = machine.ask_sent_at if machine.state is not MachineState.ABSENT else None
-    if began is not None and not_before is not None:
-        began = max(began, not_before)
     disk = int(machine.options.get("disk_gb", 0)) if machine.stopped_at else 0
     return Rental(machine.rate, began, machine.stopped_at, machine.released_at, disk)
 
@@ -196,7 +176,3 @@ def _booked(session: Session, machine_id: UUID) -> dict[datetime, Money]:
     for row in rows:
         booked[row.hour] += row.amount
     return dict(booked)
-
-
-def _as_money(found: Money | int) -> Money:
-    return found if isinstance(found, Money) else Money(int(found))

@@ -19,7 +19,6 @@ from tensorant_app.domain.spend import (
     is_settled,
     next_bill,
     next_sync,
-    share_of_month,
     spend_of,
     tell,
 )
@@ -102,13 +101,6 @@ class TestBill:
         hours = [(after(n), Money.from_provider(0.1)) for n in range(10)]
 
         assert Money.total(amount for _, amount in hours) == Money.dollars(1)
-
-    def test_a_month_takes_its_own_hours(self) -> None:
-        hours = [
-            (datetime(2026, month, day, tzinfo=UTC), Money(1)) for month, day in ((1, 31), (2, 1), (2, 28), (3, 1))
-        ]
-
-        assert share_of_month(hours, datetime(2026, 2, 1, tzinfo=UTC)) == Money(2)
 
 
 class TestRest:

@@ -8,15 +8,19 @@ from uuid import UUID
 import pytest
 from sqlmodel import select
 
+from jobs import broker
 from tensorant_app.db.machines import Machine
+from tensorant_app.db.projects import Project
+from tensorant_app.db.promise import promise
+from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.db.spend import MachineBill, SpendEntry
 from tensorant_app.domain.errors import Transient
 from tensorant_app.domain.machines import Use
-from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.money import ZERO, Money
 from tensorant_app.domain.spend import Spend, SpendState
 from tensorant_app.providers.base import BillLine
-from tensorant_app.services import machines, spend
+from tensorant_app.services import budgets, machines, spend
 from tests import factories
 from tests.conftest import Clock
 from tests.jobs.renting import STOPS, Rented
@@ -137,6 +141,17 @@ class TestSync:
         assert kept.actual == Money.dollars("0.5")
         assert spent(rented, machine_id).actual == Money.dollars("1")
 
+    def test_a_bill_that_is_asked_for_twice_is_booked_once(self, rented: Rented) -> None:
+        machine_id = rented.ask()
+        say(rented, machine_id, "0.5")
+        with unit_of_work() as session:
+            promise(session, spend.BILL, machine_id)
+
+        broker.perform(spend.BILL, str(machine_id))
+        broker.perform(spend.BILL, str(machine_id))
+
+        assert [entry.amount for entry in ledger(machine_id)] == [Money.dollars("0.5")]
+
     def test_the_same_bill_twice_and_an_empty_one_book_nothing(self, rented: Rented) -> None:
         machine_id = rented.ask()
         rented.beats(machine_id)
@@ -149,19 +164,18 @@ class TestSync:
         assert spent(rented, machine_id).actual == Money.dollars(1)
 
 
-def test_a_month_of_a_project_is_bills_and_estimates_of_what_has_none(rented: Rented) -> None:
+def test_a_budget_counts_the_bill_of_what_is_gone_and_the_estimate_of_what_has_none(rented: Rented) -> None:
     billed, unbilled = rented.ask(), rented.ask()
-    rented.beats(unbilled)
     say(rented, billed, "0.5")
-    rented.after(minutes=31, step=30)
-    with unit_of_work() as session:
-        session.get_one(Machine, unbilled).rate = HourlyRate.dollars(2)
+    for machine_id in (billed, unbilled):
+        release(rented, machine_id)
+    rented.after(minutes=40, step=30)
 
-    totals = []
+    taken = []
     with reading() as session:
         for machine_id in (billed, unbilled):
-            run = session.get_one(factories.Run, rented.row(machine_id).subject_id)
-            totals.append(spend.project_month(session, run.project_id))
+            run = session.get_one(Run, rented.row(machine_id).subject_id)
+            taken.append(budgets.budget_of(session, session.get_one(Project, run.project_id)).taken)
 
-    assert totals[0] == Money.dollars("0.5")
-    assert Money.dollars(1) < totals[1] < Money.dollars("1.1")
+    assert taken[0] == Money.dollars("0.5")
+    assert ZERO < taken[1] < Money.dollars("1.5")
