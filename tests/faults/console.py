@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -14,7 +14,7 @@ from uuid import UUID
 
 import httpx
 import sqlalchemy as sa
-from sqlmodel import select
+from sqlmodel import col, select
 
 from jobs import broker, tick
 from tensorant_app.db import clock as clock_module
@@ -53,7 +53,8 @@ class Console:
     def __init__(self, now: Callable[[], datetime]) -> None:
         self.now = now
         self.caller: Caller
-        self.on_error: Callable[[str, BaseException], None] = lambda kind, error: None
+        self.leaves_out: Collection[str] = ()
+        """Kinds of jobs that are not run."""
 
     # The passing of time.
 
@@ -65,14 +66,17 @@ class Console:
             if not claims:
                 return done
             for claim in claims:
-                broker.perform(claim.kind, str(claim.subject_id))
+                if claim.kind not in self.leaves_out:
+                    broker.perform(claim.kind, str(claim.subject_id))
             done += len(claims)
         raise AssertionError(f"The jobs never come to rest: {claims[:3]}")
 
     def next_due(self) -> datetime | None:
         """When the next promise falls due."""
         with reading() as session:
-            return session.exec(select(sa.func.min(Promise.due_at))).one()
+            kept = sa.func.max(Promise.due_at, sa.func.coalesce(Promise.hidden_until, Promise.due_at))
+            query = select(sa.func.min(kept)).where(col(Promise.kind).not_in(list(self.leaves_out)))
+            return session.exec(query).one()
 
     def restart(self) -> None:
         """A new worker process: what the dead one held is given up, and every promise is derived anew."""
@@ -96,14 +100,14 @@ class Console:
         with unit_of_work() as session:
             connecting.save_connection(session, self.caller, ConnectionKind.RUNPOD_COMPUTE, {"api_key": api_key})
 
-    def draft(self, *, id: UUID | None = None, limit: str | None = "5.00", hours: float = 2.0, **placement: Any) -> UUID:
+    def draft(
+        self, *, id: UUID | None = None, limit: str | None = "5.00", hours: float = 2.0, **placement: Any
+    ) -> UUID:
         """A run on RunPod with everything that its checks ask for."""
         rate = HourlyRate.dollars(limit) if limit else None
         place = Placement(RUNPOD, placement.pop("gpu_types", ("NVIDIA L40S",)), 1, rate, **placement)
         values: dict[str, Any] = {"id": id} if id else {}
-        run_id = factories.make_run(
-            self.caller, placement=place.as_values(), runtime_limit_hours=hours, **values
-        )
+        run_id = factories.make_run(self.caller, placement=place.as_values(), runtime_limit_hours=hours, **values)
         with reading() as session:
             baseline_id = session.get_one(Run, run_id).baseline_id
         store().put(evaluations.answers_key(baseline_id), answer_lines())
