@@ -316,9 +316,9 @@ def blank_form() -> dict[str, str]:
     return {NAME: "", **{field.name: field.default for field in FIELDS}}
 
 
-def changed_fields(typed: Mapping[str, str]) -> list[str]:
-    """Settings that differ from their default, however it is written: 2048 is 2,048."""
-    return [name for name in SETTINGS if _plain(typed.get(name, "")) != _plain(BY_NAME[name].default)]
+def changed_fields(typed: Mapping[str, str], names: Sequence[str] = SETTINGS) -> list[str]:
+    """Those that differ from their default, however it is written: 2048 is 2,048."""
+    return [name for name in names if _plain(typed.get(name, "")) != _plain(BY_NAME[name].default)]
 
 
 def complaints(typed: Mapping[str, str]) -> dict[str, str]:

@@ -20,14 +20,16 @@ from tensorant_app.components.stats import Fact, Share, big_number, data_list, m
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, FormField, Section
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, FormField, Section
 from tensorant_app.domain.run_presets import PRESETS
+from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.pages.configure_state import ConfigureState as State
 from tensorant_app.pages.frame import ENTER, ProjectState, framed
 from tensorant_app.pages.run_actions import READ_ONLY
 from tensorant_app.state import AppState
 
 _MAY = AppState.me.may_prepare
+_IS_TRIAL = State.typed[PURPOSE] == RunPurpose.TRIAL.value
 _CENTER = {"text_align": "center", "margin_top": "8px", "display": "block"}
 
 
@@ -63,6 +65,7 @@ def _form() -> rx.Component:
     """Not a form element: Enter never saves."""
     return rx.el.div(
         _data(),
+        if_(_IS_TRIAL, _trial()),
         section(
             "Model and method",
             field_grid(
@@ -100,7 +103,7 @@ def _form() -> rx.Component:
 def _data() -> rx.Component:
     some = field_grid(
         rx.el.div(_named(), style={"grid_column": "1 / -1"}),
-        rx.el.div(_question("purpose"), style={"grid_column": "1 / -1"}),
+        rx.el.div(_question(PURPOSE), style={"grid_column": "1 / -1"}),
         _select("version", State.versions, "Choose a version"),
         _select("baseline", State.baselines, "Choose a baseline"),
         columns=2,
@@ -111,6 +114,18 @@ def _data() -> rx.Component:
         actions=[button("Open Data", kind="solid", href=routes.data(ProjectState.project.id))],
     )
     return section("Data", rx.cond(State.versions.length() > 0, some, none))
+
+
+def _trial() -> rx.Component:
+    words = (
+        "The settings below are those of the full run that the trial measures; they are stored beside these bounds and "
+        "make the full training draft afterwards."
+    )
+    return section(
+        "Small training trial",
+        rx.el.p(words, class_name="meta", style={"margin": "-6px 0 14px"}),
+        field_grid(*_questions(Section.TRIAL)),
+    )
 
 
 def _named() -> rx.Component:
@@ -209,8 +224,10 @@ def _estimate() -> rx.Component:
         rule(),
         data_list(
             Fact("Time", summary.time, under=summary.source),
-            Fact("At most", State.typed["maximum_runtime_hours"], unit="h"),
+            Fact("At most", State.typed["maximum_runtime_hours"], unit="h", shown=~_IS_TRIAL),
+            Fact("At most", State.typed["trial_minutes"], unit="min", under="the trial", shown=_IS_TRIAL),
         ),
+        if_text(summary.sway, rx.el.p(summary.sway, class_name="meta", style={"margin_top": "8px"})),
         rule(),
         data_list(
             Fact("Training rows", summary.rows),

@@ -16,8 +16,8 @@ from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.choices import Choice, Option
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Caller
-from tensorant_app.domain.run_form import BY_NAME, OFF, ON, SETTINGS, blank_form, complaints
-from tensorant_app.domain.run_presets import apply_preset, preset_of
+from tensorant_app.domain.run_form import BY_NAME, OFF, ON, blank_form, complaints
+from tensorant_app.domain.run_presets import GOVERNED, apply_preset, preset_of
 from tensorant_app.log import log_failure
 from tensorant_app.pages.configure_words import (
     NAMES,
@@ -130,7 +130,7 @@ class ConfigureState(AppState):
     @rx.event
     async def use_preset(self, value: str) -> EventSpec | None:
         preset = apply_preset(self.typed, value) if value in ("check", "balanced", "thorough") else {}
-        return await self._take({name: preset[name] for name in SETTINGS if name in preset}, anew=True)
+        return await self._take({name: preset[name] for name in GOVERNED if name in preset}, anew=True)
 
     @rx.event
     async def mend(self, key: str) -> EventSpec | None:

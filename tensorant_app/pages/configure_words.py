@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from tensorant_app.components.checks import CheckLine
 from tensorant_app.domain.readiness import Finding, Verdict, gib
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, SETTINGS, changed_fields
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, SETTINGS, TRIAL, changed_fields
 from tensorant_app.pages.run_actions import say_time
 from tensorant_app.services import previews
 from tensorant_app.services.drafts import VersionChoice
@@ -30,6 +30,8 @@ class Summary:
     steps: str = "–"
     steps_note: str = ""
     batch: str = "–"
+    sway: str = ""
+    """What pulls the time up or down."""
     needed: str = "–"
     """Memory."""
 
@@ -50,7 +52,8 @@ def summarize(estimate: Estimate | None) -> Summary:
     plan = estimate.plan
     return Summary(
         time=say_time(estimate),
-        source=estimate.source,
+        source=estimate.source_words,
+        sway=estimate.sway,
         rows=f"{estimate.rows:,}",
         tokens=say_tokens(estimate.tokens_per_epoch),
         steps=f"{plan.total_steps:,}",
@@ -91,8 +94,9 @@ def _line(finding: Finding, subject: Subject) -> CheckLine:
 
 
 def default_marks(typed: dict[str, str]) -> dict[str, bool]:
-    changed = set(changed_fields(typed))
-    return {name: name not in changed for name in SETTINGS}
+    names = (PURPOSE, *SETTINGS, *TRIAL)
+    changed = set(changed_fields(typed, names))
+    return {name: name not in changed for name in names}
 
 
 def changed_words(typed: dict[str, str]) -> str:

@@ -6,7 +6,7 @@ A page places `run_dialogs()` once, and calls `RunActions.ask_launch(id)`, `.ask
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -22,12 +22,14 @@ from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.stats import Fact, Stat
 from tensorant_app.components.values import if_
 from tensorant_app.domain.durations import say_seconds
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.pages.words import span
 from tensorant_app.services import drafts, launches, runs, sessions
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.launches import LaunchView
 from tensorant_app.state import AppState, id_of
 
+_AFTER_TRIAL = "Its report says what the full run would take. Its adapter is diagnostic and is not scored."
 READ_ONLY = "Viewers only look. Ask an admin or the owner for another role."
 
 
@@ -43,6 +45,8 @@ class LaunchCard:
     limit: str = ""
     queue: str = ""
     plan: str = ""
+    at_limit: str = ""
+    is_trial: bool = False
 
 
 class RunActions(AppState):
@@ -108,6 +112,12 @@ class RunActions(AppState):
         return rx.redirect(routes.run(made.project_id, made.id)) if made else None
 
     @rx.event
+    async def full_draft(self, run: str) -> EventSpec | None:
+        """The full run that a trial measured, as a draft; to its page."""
+        made = await self._do(lambda session, caller: drafts.create_full_draft(session, caller, id_of(run)))
+        return rx.redirect(routes.run(made.project_id, made.id)) if made else None
+
+    @rx.event
     async def copy(self, run: str) -> EventSpec | None:
         """Fill the form with its settings; to Configure."""
         project = await self._do(lambda session, caller: drafts.copy_to_form(session, caller, id_of(run)))
@@ -145,7 +155,7 @@ def _launch_dialog() -> rx.Component:
         ],
         facts=[
             Fact("Work", card.plan, under=card.source),
-            Fact("At the limit", "It saves a checkpoint and stops as Needs recovery. Nothing is lost."),
+            Fact("At the limit", card.at_limit),
             Fact("Queue", card.queue),
             Fact("Checks", "All are looked at again first. Where one fails, it comes back as a draft with the reason."),
             Fact(
@@ -153,7 +163,9 @@ def _launch_dialog() -> rx.Component:
                 switch(
                     "scores", "Score the adapter, free", checked=RunActions.scores, on_change=RunActions.score_after
                 ),
+                shown=~card.is_trial,
             ),
+            Fact("Afterwards", _AFTER_TRIAL, shown=card.is_trial),
         ],
         confirm_label="Start on this computer · free",
         is_open=RunActions.is_launch_open,
@@ -195,13 +207,26 @@ def _rename_dialog() -> rx.Component:
 def _card(view: LaunchView) -> LaunchCard:
     held, slots, plan = view.slots_held, view.slots, view.estimate.plan
     waits = "It waits as Queued, then the checks are looked at again." if held >= slots else "It starts at once."
-    return LaunchCard(
+    card = LaunchCard(
         run=str(view.run_id),
         project=str(view.project_id),
         name=view.name,
         expected=say_time(view.estimate),
-        source=view.estimate.source[:1].upper() + view.estimate.source[1:],
+        source=view.estimate.source_words[:1].upper() + view.estimate.source_words[1:],
         limit=say_seconds(view.maximum_runtime.total_seconds()),
         queue=f"{held} of {slots} slots are in use. {waits}",
         plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
+        at_limit="It saves a checkpoint and stops as Needs recovery. Nothing is lost.",
+    )
+    return card if view.trial is None else _trial_card(card, view.trial, view.estimate.rows)
+
+
+def _trial_card(card: LaunchCard, bounds: TrialSettings, rows: int) -> LaunchCard:
+    return replace(
+        card,
+        expected="–",
+        source="What the full run would take is what it measures.",
+        plan=f"{bounds.trial_steps} steps over {min(bounds.trial_rows, rows):,} rows, the longest first",
+        at_limit="It ends as Failed with a report of what it measured, and its machine is given back.",
+        is_trial=True,
     )

@@ -12,7 +12,7 @@ from tensorant_app.components.steppers import Phase
 from tensorant_app.domain.durations import PhaseTime, say_seconds
 from tensorant_app.domain.gate import Metric
 from tensorant_app.domain.machines import MachineState
-from tensorant_app.domain.runs import LIFECYCLE, RunState
+from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
 from tensorant_app.domain.steps import Cause
 from tensorant_app.pages.words import exact
 from tensorant_app.services.logs import Happening
@@ -289,6 +289,8 @@ def say_rule(metric: str, margin: float, min_rows: int) -> str:
 
 
 def _kept(run: RunDetails) -> str:
+    if run.purpose is RunPurpose.TRIAL and run.attempt:
+        return "Its report and its logs are kept; there is nothing to recover."
     if run.has_adapter:
         return "The adapter and the logs are kept."
     at = f" up to step {run.progress.step:,}" if run.progress.step else ""

@@ -23,6 +23,7 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.domain.errors import Refused, TensorantError
+from tensorant_app.domain.estimates import Source
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.readiness import (
@@ -30,16 +31,20 @@ from tensorant_app.domain.readiness import (
     Finding,
     adapter_bytes,
     gib,
+    judge_time,
     memory_needed,
     passed,
     refused,
     space_needed,
     warned,
 )
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
+from tensorant_app.services import estimates
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.connections import provider_for
+from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.plans import options_of
 from tensorant_app.services.versions import Report, report_of
 from tensorant_app.settings import get_settings
@@ -66,6 +71,16 @@ class Subject:
     baseline_state: EvaluationState
     is_baseline_of_this: bool
     provider: Provider
+    estimate: Estimate | None
+    """Of the full run; None while its version is not frozen."""
+    trial: TrialSettings | None = None
+    """The bounds, where the run is a trial."""
+
+    @property
+    def limit(self) -> timedelta:
+        if self.trial is not None:
+            return timedelta(minutes=self.trial.trial_minutes)
+        return timedelta(hours=self.settings.maximum_runtime_hours)
 
 
 def read_subject(session: Session, run_id: UUID) -> Subject:
@@ -73,11 +88,17 @@ def read_subject(session: Session, run_id: UUID) -> Subject:
     project = session.get_one(Project, run.project_id)
     version = session.get_one(DatasetVersion, run.version_id)
     baseline = session.get_one(Evaluation, run.baseline_id)
-    return make_subject(session, project, version, baseline, RunSettings.of(run.settings))
+    trial = TrialSettings.of(run.trial) if run.trial else None
+    return make_subject(session, project, version, baseline, RunSettings.of(run.settings), trial)
 
 
 def make_subject(
-    session: Session, project: Project, version: DatasetVersion, baseline: Evaluation, settings: RunSettings
+    session: Session,
+    project: Project,
+    version: DatasetVersion,
+    baseline: Evaluation,
+    settings: RunSettings,
+    trial: TrialSettings | None = None,
 ) -> Subject:
     is_frozen = version.state is VersionState.FROZEN
     return Subject(
@@ -90,6 +111,8 @@ def make_subject(
         baseline.state,
         (baseline.version_id, baseline.base_revision) == (version.id, project.base_revision),
         provider_for(session, project.organization_id),
+        estimates.estimate(session, project, version, settings) if is_frozen else None,
+        trial,
     )
 
 
@@ -104,8 +127,7 @@ def check_all_but_trainer(subject: Subject, inspect: Inspect = inspect_base) -> 
     findings += _check_compute(subject, base)
     findings += [_check_storage()]
     if base is not None:
-        rows = subject.report.rows[Split.TRAIN.value] if subject.report else 0
-        findings += [_check_space(subject.settings, base, rows), _check_plan_fit(subject.settings, base)]
+        findings += [_check_space(subject, base), _check_plan_fit(subject.settings, base)]
     findings += _check_data(subject)
     return [*findings, _check_baseline(subject)]
 
@@ -155,16 +177,19 @@ def _check_storage() -> Finding:
     return passed(Check.STORAGE, f"The folder {folder} can be written.")
 
 
-def _checkpoints(settings: RunSettings, training_rows: int) -> int:
-    """How many the run will write, the last step's among them."""
+def _checkpoints(subject: Subject) -> int:
+    """How many the run will write, the last step's among them; a trial writes none but its adapter."""
+    settings, steps = subject.settings, subject.estimate.plan.total_steps if subject.estimate else 1
+    if subject.trial is not None:
+        return 0
     if settings.checkpoint_unit == "epochs":
         return -(-settings.epochs // settings.checkpoint_every_epochs)
-    return max(1, -(-Plan.of(training_rows, options_of(settings)).total_steps // settings.checkpoint_every_steps))
+    return max(1, -(-steps // settings.checkpoint_every_steps))
 
 
-def _check_space(settings: RunSettings, base: BaseFacts, training_rows: int) -> Finding:
-    checkpoints = _checkpoints(settings, training_rows)
-    needed = space_needed(adapter_bytes(base.linear_sizes, settings.rank), checkpoints)
+def _check_space(subject: Subject, base: BaseFacts) -> Finding:
+    checkpoints = _checkpoints(subject)
+    needed = space_needed(adapter_bytes(base.linear_sizes, subject.settings.rank), checkpoints)
     free = shutil.disk_usage(get_settings().volume_dir).free
     sentence = f"{checkpoints} checkpoints and the adapter need about {gib(needed)} of disk; {gib(free)} are free."
     if needed > free:
@@ -194,6 +219,7 @@ def _check_data(subject: Subject) -> list[Finding]:
         _check_rows(subject.settings, report),
         _check_safety(report),
         _check_plan(subject.settings, report),
+        *_check_time(subject),
     ]
 
 
@@ -222,13 +248,28 @@ def _check_safety(report: Report) -> Finding:
 
 
 def _check_plan(settings: RunSettings, report: Report) -> Finding:
-    plan = Plan.of(report.rows[Split.TRAIN.value], options_of(settings))
+    sequences = report.mask.sequences.get(Split.TRAIN.value) or report.rows[Split.TRAIN.value]
+    plan = Plan.of(sequences, options_of(settings))
     if plan.total_steps < 1:
         return refused(Check.PLAN, "There is nothing to train: the plan has no optimizer step.")
     sentence = f"{plan.total_steps:,} optimizer steps, {plan.steps_per_epoch:,} an epoch, {plan.warmup_steps:,} of them warm-up."
     if plan.warmup_steps >= plan.total_steps:
         return warned(Check.PLAN, f"{sentence} The learning rate never reaches its value; lower the warm-up ratio.")
     return passed(Check.PLAN, sentence)
+
+
+def _check_time(subject: Subject) -> list[Finding]:
+    """Of a trial the share of the full run's time that its steps take."""
+    found = subject.estimate
+    if found is None or found.shortest is None or found.longest is None or not found.plan.total_steps:
+        return []
+    share, way = 1.0, "allow a longer maximum runtime, or train fewer epochs"
+    if subject.trial is not None:
+        share = subject.trial.trial_steps / found.plan.total_steps
+        way = "allow more minutes, or fewer steps"
+    is_measured = found.source is not Source.FORMULA
+    low, high = found.shortest * share, found.longest * share
+    return [judge_time(low, high, subject.limit, is_measured=is_measured, words=found.source_words, way=way)]
 
 
 def _check_baseline(subject: Subject) -> Finding:

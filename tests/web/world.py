@@ -26,7 +26,8 @@ from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
 from tensorant_app.domain.run_form import blank_form
-from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.runs import RunPurpose, RunState
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.run_actions import LaunchCard
 from tensorant_app.services.connections import find_connection, store
@@ -185,6 +186,7 @@ RUN_HANDLERS: dict[str, Case] = {
     "RunActions.ask_launch": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
     "RunActions.copy": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
     "RunActions.retry": Case(Role.MEMBER, lambda world, person: [str(failed_run(world))], names_ours=True),
+    "RunActions.full_draft": Case(Role.MEMBER, lambda world, person: [str(finished_trial(world))], names_ours=True),
     "RunActions.start": Case(
         Role.MEMBER,
         variables=lambda world: {"launch": LaunchCard(str(world.run_id), str(world.project_id))},
@@ -366,6 +368,13 @@ def connection_of(world: World) -> str:
     with unit_of_work() as session:
         known = find_connection(session, organization_id, ConnectionKind.RUNPOD_COMPUTE)
         return str((known or connect(session, organization_id)).id)
+
+
+def finished_trial(world: World) -> UUID:
+    with unit_of_work() as session:
+        run = session.get_one(Run, world.run_id)
+        run.purpose, run.trial, run.state = RunPurpose.TRIAL, TrialSettings().as_values(), RunState.COMPLETED
+    return world.run_id
 
 
 def draft_path(world: World) -> str:
