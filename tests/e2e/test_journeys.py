@@ -195,7 +195,7 @@ def import_tickets(page: Page, file: Path) -> str:
     press(page, "Make a dataset")
     page.get_by_label("Choose a JSONL file").set_input_files(file)
     made = arrive(page, "imports")
-    seen(main_text(page, "Not valid JSON"))
+    seen(main_text(page, "The row ends in the middle"))
     seen(main_text(page, "No assistant reply").or_(main_text(page, "The last message is no reply")))
     look(page, "import")
     with page.expect_download() as download:
@@ -429,7 +429,7 @@ class TestAViewer:
             "projects": (routes.PROJECTS, text("Support triage")),
             "overview": (routes.overview(project), heading("Recent runs")),
             "data": (routes.data(project), text("tickets-2026.jsonl")),
-            "import": (routes.import_(project, walked.import_), text("Not valid JSON")),
+            "import": (routes.import_(project, walked.import_), text("The row ends in the middle")),
             "version": (routes.version(project, walked.version), text("Frozen")),
             "baseline": (routes.baseline(project), text("Completed")),
             "runs": (routes.runs(project), text("Triage, first try")),
