@@ -16,7 +16,7 @@ from tensorant_app.services.metrics import Checkpoint
 from tensorant_app.services.samples import PromptAnswers, Samples
 
 _COLUMNS = [
-    Column("Step", number=True, phone="lead"),
+    Column("Checkpoint", phone="lead"),
     Column("Validation loss", number=True),
     Column("Exact match", number=True, phone="aside"),
     Column("Token F1", number=True),
@@ -46,7 +46,9 @@ class PromptRow:
 
 def checkpoints_of(found: Sequence[Checkpoint]) -> list[CheckpointRow]:
     return [
-        CheckpointRow(f"{one.step:,}", f"{one.validation_loss:.3f}", _percent(one.exact_match), _percent(one.token_f1))
+        CheckpointRow(
+            f"Step {one.step:,}", f"{one.validation_loss:.3f}", _percent(one.exact_match), _percent(one.token_f1)
+        )
         for one in found
     ]
 
@@ -76,7 +78,7 @@ def _prompt(found: PromptAnswers) -> PromptRow:
 
 def _draw(row: rx.Var[CheckpointRow]) -> rx.Component:
     return table_row(
-        cell(row.step, number=True, phone="lead"),
+        cell(row.step, phone="lead"),
         cell(row.loss, number=True),
         cell(row.exact, number=True, phone="aside"),
         cell(row.f1, number=True),

@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LONG = 120_000
 """Milliseconds: what a machine at work may take."""
-EPOCHS = 12
+EPOCHS = 30
 PINNED = "Invoice 4711 was charged twice"
 OWNER, VIEWER = "ada@northwind.example", "vera@northwind.example"
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
@@ -264,7 +264,7 @@ def try_first(page: Page, project: str) -> str:
     expect(page).to_have_title(re.compile("Completed"), timeout=LONG)
     seen(page.get_by_role("heading", name="Training trial report"))
     seen(page.get_by_role("table", name="Measurements of the training trial").get_by_text("12 of 12"))
-    seen(main_text(page, f"{60 * EPOCHS} optimizer steps, 8 of 10 such runs"))
+    seen(main_text(page, f"{60 * EPOCHS:,} optimizer steps, 8 of 10 such runs"))
     seen(page.get_by_text("Neither a quality evaluation nor a quote"))
     expect(page.get_by_role("button", name="Create full training draft")).to_be_enabled(timeout=LONG)
     assert "adapter_model.safetensors" in download(page, "Diagnostic adapter").namelist()

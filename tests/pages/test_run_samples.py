@@ -22,8 +22,8 @@ def test_checkpoints_say_what_was_answered_and_a_dash_where_nothing_was() -> Non
     rows = checkpoints_of([Checkpoint(1200, 0.5123, 0.25, 0.5), Checkpoint(600, 0.7, None, None)])
 
     assert [(row.step, row.loss, row.exact, row.f1) for row in rows] == [
-        ("1,200", "0.512", "25.0 %", "50.0 %"),
-        ("600", "0.700", "–", "–"),
+        ("Step 1,200", "0.512", "25.0 %", "50.0 %"),
+        ("Step 600", "0.700", "–", "–"),
     ]
 
 
@@ -44,7 +44,7 @@ def test_a_runs_page_follows_both_as_they_come(owner: Person) -> None:
     )
     look(owner, run_id, [line])
     state = visit(RunPageState, owner, address(run_id), "enter", "load")
-    assert [(row.step, row.exact) for row in state.checkpoints] == [("10", "25.0 %")]
+    assert [(row.step, row.exact) for row in state.checkpoints] == [("Step 10", "25.0 %")]
     assert state.prompts == []
 
     answer(run_id, 1, (10, "Who?", "me"))
