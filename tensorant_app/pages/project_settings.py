@@ -36,19 +36,16 @@ class ProjectSettingsState(AppState):
     size: str = ""
     created: str = ""
     is_saved: bool = False
-<<<<<<< HEAD
     prompts: str = ""
     """The pinned ones, one a line, as they were kept last."""
-    stamp: int = 0
-    """Another number makes the box of prompts anew."""
     has_pinned: bool = False
-=======
     budget: str = ""
     """Dollars, as one would type them; empty for none."""
     taken: str = ""
     stamp: int = 0
     """Another number makes the budget's box anew."""
->>>>>>> main
+    prompts_stamp: int = 0
+    """The same for the prompts."""
 
     @rx.event
     async def load(self) -> None:
@@ -58,9 +55,9 @@ class ProjectSettingsState(AppState):
         if view is not None and members is not None:
             self.size, self.created = parameters(view.base_parameters), exact(view.created_at)
             self.members = [MemberRow(one.name, one.email, one.role.value.capitalize()) for one in members]
-<<<<<<< HEAD
             self.is_saved = self.has_pinned = False
-            self.prompts, self.stamp = "\n".join(view.sample_prompts), self.stamp + 1
+            self.prompts, self.prompts_stamp = "\n".join(view.sample_prompts), self.prompts_stamp + 1
+            await self._load_budget(text)
 
     @rx.event
     async def pin(self, form: dict[str, Any]) -> None:
@@ -69,9 +66,6 @@ class ProjectSettingsState(AppState):
         await self._do(lambda session, caller: projects.pin_prompts(session, caller, id_of(text), prompts))
         if not self.error:
             self.prompts, self.has_pinned = prompts, True
-=======
-            self.is_saved = False
-            await self._load_budget(text)
 
     async def _load_budget(self, text: str) -> None:
         found = await self._see(lambda session, caller: projects.show_budget(session, caller, id_of(text)))
@@ -86,7 +80,6 @@ class ProjectSettingsState(AppState):
         await self._do(lambda session, caller: projects.set_budget(session, caller, id_of(text), typed))
         if not self.error:
             await self._load_budget(text)
->>>>>>> main
 
     @rx.event
     async def rename(self, form: dict[str, Any]):
@@ -116,17 +109,12 @@ def project_settings_page() -> rx.Component:
         "settings",
         page_head("Settings"),
         columns(
-<<<<<<< HEAD
             [
                 _name(),
                 _prompts(),
                 card(members, title="Members", padded=False, right=[meta("of the whole organization")]),
             ],
-            [_base(), _deleting()],
-=======
-            [_name(), card(members, title="Members", padded=False, right=[meta("of the whole organization")])],
             [_base(), _budget(), _deleting()],
->>>>>>> main
         ),
         crumbs=[Crumb("Settings")],
         said=rx.cond(ProjectSettingsState.is_saved, "The name is saved.", ""),
@@ -161,7 +149,7 @@ def _prompts() -> rx.Component:
     box = field(
         "prompts",
         "One prompt a line",
-        rx.el.div(area, key=f"prompts-{state.stamp}"),
+        rx.el.div(area, key=f"prompts-{state.prompts_stamp}"),
         hint="At most 8, each at most 2,000 characters",
         error=fault("prompts"),
     )

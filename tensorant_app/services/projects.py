@@ -20,11 +20,8 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.members import Caller, Permission
-<<<<<<< HEAD
-from tensorant_app.domain.prompts import read_prompts
-=======
 from tensorant_app.domain.money import Money
->>>>>>> main
+from tensorant_app.domain.prompts import read_prompts
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import BaseFacts
@@ -138,7 +135,6 @@ def rename_project(session: Session, caller: Caller, project_id: UUID, name: str
     write_audit(session, caller, "projects.rename", project.id)
 
 
-<<<<<<< HEAD
 def pin_prompts(session: Session, caller: Caller, project_id: UUID, text: str) -> None:
     """One prompt a line, at most 8; each run launched from now on answers them at its checkpoints."""
     caller.require(Permission.PREPARE)
@@ -146,7 +142,8 @@ def pin_prompts(session: Session, caller: Caller, project_id: UUID, text: str) -
     project.sample_prompts = read_prompts(text)
     session.add(project)
     write_audit(session, caller, "projects.pin_prompts", project.id, count=len(project.sample_prompts))
-=======
+
+
 def show_budget(session: Session, caller: Caller, project_id: UUID) -> Budget:
     """Of this month."""
     caller.require(Permission.SEE)
@@ -182,7 +179,6 @@ def _read_budget(typed: str) -> Money | None:
     if not Money.dollars(1) <= budget <= Money.dollars(10_000_000):
         raise Invalid({"budget": "A monthly budget is at least $1 and at most $10,000,000."})
     return budget
->>>>>>> main
 
 
 def view(project: Project) -> ProjectView:

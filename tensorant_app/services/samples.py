@@ -69,7 +69,7 @@ def _keys(session: Session, run: Run) -> Iterator[tuple[FileStore, str]]:
     for attempt in range(1, run.attempt + 1):
         machine = machines.machine_of(session, Use.RUN, run.id, attempt)
         if machine is not None:
-            yield volume_for(session, run.organization_id), f"{machine.outputs_key}/{SAMPLES}"
+            yield volume_for(session, run.organization_id, machine.provider), f"{machine.outputs_key}/{SAMPLES}"
 
 
 def _read(volume: FileStore, key: str) -> Iterator[Sample]:

@@ -93,13 +93,11 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.rename": Case(
         Role.MEMBER, lambda world, person: [{"name": "Other"}], _in("/settings"), names_ours=True
     ),
-<<<<<<< HEAD
     "ProjectSettingsState.pin": Case(
         Role.MEMBER, lambda world, person: [{"prompts": "Hello"}], _in("/settings"), names_ours=True
-=======
+    ),
     "ProjectSettingsState.save_budget": Case(
         Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
->>>>>>> main
     ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
