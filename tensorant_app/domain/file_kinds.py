@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from tensorant_app.domain.datasets import ROW_LIMIT
+from tensorant_app.domain.datasets import FAULT_LIMIT, ROW_LIMIT
 from tensorant_app.domain.json_values import DEPTH_LIMIT
 from tensorant_app.domain.tables import COLUMN_LIMIT
 
@@ -60,6 +60,7 @@ LIMITS: Mapping[str, str] = {
     "one row": f"{ROW_LIMIT // MIB} MiB of text",
     "depth of a row": f"{DEPTH_LIMIT} objects and lists inside each other",
     "whole numbers": "64 bits",
+    "faults of one row": f"{FAULT_LIMIT} are listed; a row with more says so",
     "columns of a table": f"{COLUMN_LIMIT:,}",
     "gzip and zip": f"unpack to at most {UNPACKED_RATIO} times their size (never less than {UNPACKED_FLOOR // MIB} MiB), "
     f"and {UNPACKED_LIMIT // MIB // 1024} GiB; they are unpacked as they are read, nothing is written to disk",

@@ -23,6 +23,10 @@ def read_json_lines(chunks: Iterable[bytes], tally: Tally) -> Iterator[Record | 
     """UTF-8 text in pieces of any size, as rows; lines end at LF, and at CR where what it divides is not one value."""
     row, line = 0, 0
     for raw in _lines(chunks):
+        if not raw or raw == b"\r":
+            line += 1
+            tally.blank_lines += 1
+            continue
         if len(raw) > ROW_LIMIT:
             yield too_long(f"Line {line + 1}")
             return
