@@ -55,6 +55,8 @@ WORKBOOK_TEXTS_LIMIT = 48 * MIB
 PROBE_ROWS = 20
 IMAGE_PIXELS = 100_000_000
 MEMORY_LIMIT = 1024 * MIB
+SHARED_FROM = 16 * MIB
+"""From this size on a plain file is read by two processes; below, the second one costs more than it brings."""
 
 LIMITS: Mapping[str, str] = {
     "one row": f"{ROW_LIMIT // MIB} MiB of text",
@@ -69,7 +71,7 @@ LIMITS: Mapping[str, str] = {
     "workbook": f"{WORKBOOK_LIMIT // MIB} MiB unpacked, {WORKBOOK_TEXTS_LIMIT // MIB} MiB of it shared texts",
     "rows looked at for the layout": f"{PROBE_ROWS}",
     "an image": f"{IMAGE_PIXELS:,} pixels; PNG, JPEG, WebP or GIF",
-    "memory of an import": f"{MEMORY_LIMIT // MIB} MiB; a file that needs more is refused",
+    "memory of an import": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is refused",
 }
 
 

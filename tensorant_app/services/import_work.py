@@ -19,25 +19,13 @@ from tensorant_app.domain.datasets import FileError, Notice, Row, RowError
 from tensorant_app.domain.file_kinds import MEMORY_LIMIT
 from tensorant_app.domain.layouts import ColumnMapping, Layout
 from tensorant_app.domain.notices import COMMON_TOKENS, notices_of
+from tensorant_app.services.batches import ROWS_SCHEMA, Batch, table_of
 from tensorant_app.services.data_check import finders_for
 from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
 from trainer.contract import PROGRESS, RESULT, write_file
 
 ROWS, ERRORS, WARNINGS = "rows.parquet", "errors.jsonl", "warnings.jsonl"
-ROWS_SCHEMA = pa.schema(
-    [
-        ("row", pa.int64()),
-        ("line", pa.int64()),
-        ("example", pa.string()),
-        ("sha256", pa.string()),
-        ("copy_key", pa.binary(16)),
-        ("question_key", pa.binary(16)),
-        ("reply_length", pa.int64()),
-        ("places", pa.string()),
-    ]
-)
-"""The fields of `Row`, in order."""
 _BATCH, _BATCH_LENGTH = 4_000, 32 * 1024 * 1024
 _TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
@@ -73,7 +61,7 @@ def read_file(
 def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = None) -> dict[str, Any]:
     """The strict reading alone: rows, errors, and what the whole file shows."""
     progress = _Progress(folder, source.stat().st_size, "reading")
-    reading = Reading(source, mapping=mapping, tell=progress.tell)
+    reading = Reading(source, mapping=mapping, tell=progress.tell, shares_work=True)
     summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
         _Rows(folder / ROWS, summary) as rows,
@@ -84,6 +72,11 @@ def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = Non
             match found:
                 case Row():
                     rows.add(found)
+                case Batch(errors=faults):
+                    rows.add_batch(found)
+                    rejected += len({fault.row for fault in faults})
+                    for fault in faults:
+                        _write(errors, fault)
                 case RowError():
                     rejected += found.row != last_bad
                     last_bad = found.row
@@ -154,9 +147,16 @@ class _Rows:
         if not self._batch:
             return
         self._summary.add(*self._batch)
-        table = pa.table([list(column) for column in zip(*self._batch, strict=True)], schema=ROWS_SCHEMA)
+        table = table_of(self._batch)
         self._batch.clear()
         self._length = 0
+        self._write(table)
+
+    def add_batch(self, batch: Batch) -> None:
+        self._summary.extend(batch.summary)
+        self._write(batch.open())
+
+    def _write(self, table: pa.Table) -> None:
         self._wait()
         self._pending = self._pool.submit(self._writer.write_table, table)
 

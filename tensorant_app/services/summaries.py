@@ -46,6 +46,11 @@ class Summary:
         self.copies.frombytes(b"".join([row.copy_key[:8] for row in rows]))
         self.questions.frombytes(b"".join([row.question_key[:8] for row in rows]))
 
+    def extend(self, later: Summary) -> None:
+        """By the rows of another one that follow."""
+        for name in ("rows", "lines", "lengths", "exact", "copies", "questions"):
+            getattr(self, name).extend(getattr(later, name))
+
     def notices(self) -> Iterator[Notice]:
         """In the rows' order; of copies, the first one is not named. Counts what it names."""
         exact, copies, questions = (_firsts(keys) for keys in (self.exact, self.copies, self.questions))
