@@ -251,6 +251,10 @@ class MaskSummary:
     errors: tuple[RowError, ...]
     tokenizer_sha256: str
     template_sha256: str
+    sequences: Mapping[str, int] = field(default_factory=dict)
+    """Split → sequences that are trained: more than rows where the template needs one for each reply."""
+    system_refused: int = 0
+    """Rows that the template refuses for their system text, which can stand in the first user text instead."""
 
 
 @dataclass(frozen=True, slots=True)

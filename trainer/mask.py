@@ -14,6 +14,7 @@ from trainer.base import load_tokenizer, stop_tokens
 from trainer.chat import Encoded
 from trainer.contract import MASK, MASK_SUMMARY, PROGRESS, MaskJob, MaskSummary, RowError, dump, hash_file, write_file
 from trainer.data import Example, Limits, encode_row, read_examples
+from trainer.template import ADVICE_SYSTEM
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -29,6 +30,8 @@ class _Totals:
     rows: int = 0
     tokens: dict[str, int] = field(default_factory=dict)
     trained: dict[str, int] = field(default_factory=dict)
+    sequences: dict[str, int] = field(default_factory=dict)
+    system_refused: int = 0
     longest: int = 0
     errors: list[RowError] = field(default_factory=list)
 
@@ -36,6 +39,8 @@ class _Totals:
         self.rows += 1
         self.tokens[split] = self.tokens.get(split, 0) + sum(len(one.ids) for one in encoded)
         self.trained[split] = self.trained.get(split, 0) + sum(one.trained_tokens for one in encoded)
+        self.sequences[split] = self.sequences.get(split, 0) + len(encoded)
+        self.system_refused += bool(error and ADVICE_SYSTEM in error.message)
         self.longest = max([self.longest, *(len(one.ids) for one in encoded)])
         self.errors += [error] if error else []
 
@@ -55,6 +60,8 @@ def make_mask(job: MaskJob) -> MaskSummary:
         errors=tuple(totals.errors),
         tokenizer_sha256=_tokenizer_hash(Path(job.base.folder)),
         template_sha256=hashlib.sha256(str(tokenizer.chat_template).encode()).hexdigest(),
+        sequences=totals.sequences,
+        system_refused=totals.system_refused,
     )
     write_file(Path(job.output) / MASK_SUMMARY, dump(summary))
     return summary

@@ -9,7 +9,8 @@ from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.run_form import BY_NAME, ON, PURPOSE, SETTINGS
 from tensorant_app.domain.runs import RunPurpose
 
-_GOVERNED = (PURPOSE, *SETTINGS)
+GOVERNED = (PURPOSE, *SETTINGS)
+"""The fields that a preset sets."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +44,11 @@ def apply_preset(typed: Mapping[str, str], value: str) -> dict[str, str]:
     preset = next((preset for preset in PRESETS if preset.value == value), None)
     if preset is None:
         raise Invalid({"preset": f"There is no preset called {value}."})
-    defaults = {name: BY_NAME[name].default for name in _GOVERNED}
+    defaults = {name: BY_NAME[name].default for name in GOVERNED}
     return {**typed, **defaults, **preset.changes}
 
 
 def preset_of(typed: Mapping[str, str]) -> str:
     """The preset that the form equals; empty where none."""
-    own = {name: typed.get(name, "") for name in _GOVERNED}
-    return next((p.value for p in PRESETS if {n: apply_preset(typed, p.value)[n] for n in _GOVERNED} == own), "")
+    own = {name: typed.get(name, "") for name in GOVERNED}
+    return next((p.value for p in PRESETS if {n: apply_preset(typed, p.value)[n] for n in GOVERNED} == own), "")

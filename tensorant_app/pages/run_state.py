@@ -14,11 +14,13 @@ from tensorant_app.components.steppers import Phase
 from tensorant_app.domain.runs import RunState
 from tensorant_app.pages import run_words as words
 from tensorant_app.pages.frame import segment
+from tensorant_app.pages.run_trial import Trial, trial_of
 from tensorant_app.pages.run_words import EventRow, Head, Machine, Numbers, Origin, SettingRow, Trouble
-from tensorant_app.services import logs, metrics, run_details, runs, sessions
+from tensorant_app.services import logs, metrics, run_details, runs, sessions, trials
 from tensorant_app.services.logs import FIRST_LINES, Cursor, Happening, News
 from tensorant_app.services.metrics import RunCurves
 from tensorant_app.services.run_details import RunDetails
+from tensorant_app.services.trials import TrialView
 from tensorant_app.state import AppState, Work, id_of
 
 _FRESH_LINES = 20
@@ -33,6 +35,7 @@ class Look:
     """None where there is no new point."""
     news: News
     happenings: list[Happening]
+    trial: TrialView | None
 
 
 class RunPageState(AppState):
@@ -41,6 +44,7 @@ class RunPageState(AppState):
     phases: list[Phase] = []
     machine: Machine = Machine()
     origin: Origin = Origin()
+    trial: Trial = Trial()
     trouble: Trouble = Trouble()
     machine_trouble: Trouble = Trouble()
     findings: list[CheckLine] = []
@@ -128,6 +132,7 @@ class RunPageState(AppState):
         self._set("phases", words.phases_of(run))
         self._set("machine", words.machine_of(run))
         self._set("origin", words.origin_of(run))
+        self._set("trial", trial_of(found.trial))
         self._set("trouble", words.trouble_of(run))
         self._set("machine_trouble", words.machine_trouble_of(run))
         self._set("findings", words.findings_of(run))
@@ -177,6 +182,7 @@ def _look(address: tuple[str, str], version: str, cursor: Cursor) -> Work[Look]:
         metrics.show_curves(session, caller, id_of(run), version),
         logs.read_log(session, caller, id_of(run), cursor),
         logs.list_happenings(session, caller, id_of(run)),
+        trials.show_trial(session, caller, id_of(run)),
     )
 
 

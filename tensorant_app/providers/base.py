@@ -22,6 +22,8 @@ MACHINE_VARIABLE = "TENSORANT_MACHINE"
 
 STORAGE_VARIABLE = "TENSORANT_STORAGE"
 """Tells the machine's boot which `Storage` it has."""
+GPU_COUNT_VARIABLE = "TENSORANT_GPU_COUNT"
+"""Tells it how many GPUs must be there."""
 
 
 class Storage(StrEnum):
@@ -201,10 +203,19 @@ def sight(machines: Sequence[Listed], name: str, installation: str, at: datetime
     if shown is None:
         return Sighting(at, Presence.ABSENT)
     ids = tuple(machine.provider_id for machine in alive or ours)
-    return Sighting(at, shown.presence, ids, shown.provider_status)
+    uptime = float(shown.uptime_s) if shown.uptime_s is not None else None
+    return Sighting(at, shown.presence, ids, shown.provider_status, shown.rate, uptime)
 
 
-_ORDER = (Presence.PRESENT, Presence.UNKNOWN, Presence.EXITED, Presence.STOPPED, Presence.GONE, Presence.ABSENT)
+_ORDER = (
+    Presence.PRESENT,
+    Presence.UNKNOWN,
+    Presence.EXITED,
+    Presence.STOPPED,
+    Presence.ERROR,
+    Presence.GONE,
+    Presence.ABSENT,
+)
 """Of several machines of one name, the one that costs most is shown."""
 
 

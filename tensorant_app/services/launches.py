@@ -12,13 +12,14 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Organization
 from tensorant_app.db.runs import Run
 from tensorant_app.domain.errors import Conflict
-from tensorant_app.domain.machines import HOLDS_SLOT, Use
+from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.services import estimates, runs
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.prices import RentedLaunch, rented_launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class LaunchView:
     slots_held: int
     """Where all are held, the run waits as Queued."""
     evaluates: bool
+    rented: RentedLaunch | None
+    """None where it starts on this computer, free."""
 
 
 def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
@@ -46,7 +49,6 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
     organization = session.get_one(Organization, run.organization_id)
     held = select(func.count()).where(
         Machine.organization_id == run.organization_id,
-        Machine.use == Use.RUN,
         col(Machine.state).in_(list(HOLDS_SLOT)),
     )
     return LaunchView(
@@ -59,4 +61,5 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
         slots=organization.run_slots,
         slots_held=session.exec(held.select_from(Machine)).one(),
         evaluates=run.evaluates,
+        rented=rented_launch(session, run, runs.maximum_runtime(run)),
     )

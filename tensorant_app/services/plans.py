@@ -11,7 +11,7 @@ from typing import Any
 
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.hyperparameters import RunSettings
-from trainer.contract import Plan, TrainOptions
+from trainer.contract import Plan, Split, TrainOptions
 
 COUNTS = ("rows", "micro_batch", "grad_accum", "epochs")
 SERVER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -40,6 +40,12 @@ def options_of(settings: RunSettings, *, merge_system: bool = False) -> TrainOpt
     values = settings.as_values()
     del values["maximum_runtime_hours"]
     return TrainOptions(**values, merge_system=merge_system)
+
+
+def sequences_of(report: Mapping[str, Any]) -> int:
+    """What a version's training split gives the optimizer, by its stored report: the rows that `Plan.of` counts."""
+    counted = report.get("mask", {}).get("sequences", {}).get(Split.TRAIN.value)
+    return int(counted or report.get("rows", {}).get(Split.TRAIN.value, 0))
 
 
 def read_plan(path: Path) -> PlanReport:

@@ -44,7 +44,8 @@ _UNTIMED = frozenset(
 NEVER_SPOKE = (
     "Its machine ended before it could measure anything: starting it, or downloading the base model, took all its time."
 )
-NOT_YET = "The first measurements come with the first step."
+NOT_YET = "The report comes when the trial has ended."
+CANCELLED = "It was cancelled before its end, so there is no report."
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,8 @@ def _price(machine: MachineView | None) -> HourlyRate | None:
 
 
 def _why_none(run: Run) -> str:
+    if run.state is RunState.CANCELLED and run.attempt:
+        return CANCELLED
     if run.state in LIFECYCLE.final:
         return NEVER_SPOKE if run.attempt else "It was never started, so nothing was measured."
     return NOT_YET

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.runpod_emulator.pods import Pod
 from tests.runpod_emulator.things import Things
 from tests.runpod_emulator.workers import Container
 
-_SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_(\w+)\s*\}\}")
+_SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_([\w.\-/]+)\s*\}\}")
 
 
 def container_of(pod: Pod, folder: Path, things: Things, api_url: str, release: Callable[[], None]) -> Container:
@@ -21,7 +24,7 @@ def container_of(pod: Pod, folder: Path, things: Things, api_url: str, release: 
     return Container(
         pod_id=pod.id,
         name=pod.name,
-        command=(*spec.get("entrypoint", ()), *(spec.get("cmd") or spec.get("args", "").split())),
+        command=_command(spec),
         env=_env(pod, network, things, api_url),
         mount=network["path"] if network else kept["path"] if kept else None,
         volume=things.volume(network["volumeId"]).folder if network else own / "kept" if kept else None,
@@ -31,6 +34,14 @@ def container_of(pod: Pod, folder: Path, things: Things, api_url: str, release: 
         say=pod.say,
         release=release,
     )
+
+
+def _command(spec: Mapping[str, Any]) -> Sequence[str]:
+    """The exec form, or the older field: JSON with both parts, or words as a shell splits them."""
+    args = spec.get("args", "")
+    if args.startswith("{"):
+        return _command({name: words for name, words in json.loads(args).items() if name != "args"})
+    return [*spec.get("entrypoint", ()), *(spec.get("cmd") or shlex.split(args))]
 
 
 def _env(pod: Pod, network: Mapping[str, str] | None, things: Things, api_url: str) -> dict[str, str]:

@@ -91,6 +91,11 @@ class Pod:
         if armed := self.fault(Fault.HIDDEN):
             self.hide(self.created, armed.seconds)
 
+    def legal(self) -> list[str]:
+        """The actions that may be asked of it now."""
+        can_stop = not self.fault(Fault.NO_STOP)
+        return [action for action in LEGAL[self.status] if can_stop or action != "stop"]
+
     def fault(self, fault: Fault) -> Armed | None:
         return next((armed for armed in self.faults if armed.fault is fault), None)
 

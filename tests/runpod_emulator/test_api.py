@@ -207,6 +207,20 @@ def test_availability_needs_a_product_and_a_product_needs_availability(api: http
     assert api.get("/catalog/gpus?count=2").status_code == 400
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/pods?includeClusterPods=5",
+        "/catalog/gpus?include=EVERYTHING&product=POD",
+        "/catalog/gpus?include=AVAILABILITY&product=MOON",
+        "/catalog/datacenters?include=WEATHER",
+        "/catalog/datacenters?globalNetwork=maybe",
+    ],
+)
+def test_a_known_parameter_with_a_word_that_it_does_not_take_is_422(api: httpx.Client, path: str) -> None:
+    assert api.get(path).status_code == 422
+
+
 def test_data_centers_tell_where_volumes_can_be(api: httpx.Client) -> None:
     answer = api.get("/catalog/datacenters?include=GPU_AVAILABILITY").json()["dataCenters"]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -141,6 +142,27 @@ def test_a_stop_may_be_refused(emulator: Emulator, api: httpx.Client) -> None:
     emulator.faults.arm(Fault.STOP_REFUSED)
 
     assert api.post(f"/pods/{pod_id}/action", json={"action": "stop"}).status_code == 409
+
+
+def test_a_pod_may_be_one_that_cannot_be_stopped(emulator: Emulator, api: httpx.Client) -> None:
+    emulator.faults.arm(Fault.NO_STOP)
+    pod_id = create(api)
+
+    assert api.get(f"/pods/{pod_id}").json()["actions"] == ["terminate"]
+    assert api.post(f"/pods/{pod_id}/action", json={"action": "stop"}).status_code == 409
+
+
+def test_an_older_front_end_knows_no_exec_form(emulator: Emulator, api: httpx.Client) -> None:
+    emulator.faults.arm(Fault.NO_EXEC_FORM)
+    older = {name: value for name, value in pod_body().items() if name not in {"entrypoint", "cmd"}}
+
+    refused = api.post("/pods", json=pod_body())
+    made = api.post("/pods", json={**older, "args": json.dumps({"entrypoint": ["/boot"], "cmd": ["a b", "c"]})})
+
+    assert refused.status_code == 422
+    assert "'entrypoint'" in refused.json()["errors"][0]
+    pod = emulator.pods[made.json()["id"]]
+    assert list(pod.contain(pod).command) == ["/boot", "a b", "c"]
 
 
 def test_a_key_may_be_revoked_and_stored_anew(emulator: Emulator, api: httpx.Client, clock: VirtualClock) -> None:

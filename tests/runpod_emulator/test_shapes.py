@@ -65,6 +65,8 @@ ODD_BODIES: list[dict[str, Any]] = [
     {"name": "v", "size": 20, "dataCenter": "EU-RO-1", "type": "FAST"},
     {"name": "r", "username": "u", "password": ""},
     {"size": 20},
+    {"size": 20.0},
+    {"size": 20.5},
 ]
 
 
@@ -130,7 +132,7 @@ def test_an_answer_of_ours_that_were_wrong_would_be_noticed(emulator: Emulator, 
 
 
 def _validator(description: dict[str, Any], name: str) -> Any:
-    resource = referencing.Resource(description, referencing.jsonschema.DRAFT202012)
+    resource = referencing.jsonschema.DRAFT202012.create_resource(description)
     registry: Any = referencing.Registry().with_resource("urn:provider", resource)
     schema = {"$ref": f"urn:provider#/components/schemas/{name}"}
     return jsonschema.Draft202012Validator(schema, registry=registry)

@@ -72,8 +72,9 @@ class TestTheReport:
     @pytest.mark.parametrize(
         ("state", "attempt", "words"),
         [
-            (RunState.TRAINING, 1, "with the first step"),
+            (RunState.TRAINING, 1, "when the trial has ended"),
             (RunState.FAILED, 1, "downloading the base model, took all its time"),
+            (RunState.CANCELLED, 1, "cancelled before its end"),
             (RunState.CANCELLED, 0, "never started"),
         ],
     )
