@@ -13,10 +13,11 @@ from tensorant_app.services import (
     machines,
     offers,
     runs,
+    spend,
     versions,
 )
 
-NOUNS = (connecting, offers, accounts, machines, runs, evaluations, versions, imports, adapter_uploads)
+NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, imports, adapter_uploads)
 
 
 @tick.rederive
