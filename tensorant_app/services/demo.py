@@ -101,6 +101,15 @@ class Outcome:
         return self.state is RunState.COMPLETED
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What stands before the first run is configured."""
+
+    project_id: UUID
+    version_id: UUID
+    baseline_id: UUID
+
+
 def run_demo(tell: Tell) -> Outcome:
     """The demo: a real base model learns to sort dictionary definitions."""
     tell("Base model: SmolLM2-135M-Instruct, from its package")
@@ -111,16 +120,25 @@ def walk(base: Base, recipe: Recipe, tell: Tell) -> Outcome:
     """Organization, project, import, freeze, baseline, draft, launch, training, evaluation, gate."""
     began = time.monotonic()
     caller = owner()
+    return train(caller, prepare(caller, base, recipe, tell), recipe, tell, began)
+
+
+def prepare(caller: Caller, base: Base, recipe: Recipe, tell: Tell) -> Prepared:
+    """Everything that a run needs: project, import, freeze, baseline."""
     facts = bases.inspect_base(base)
     with unit_of_work() as session:
         project_id = projects.create_project(session, caller, recipe.name, facts)
         dataset_id = imports.create_dataset(session, caller, project_id, recipe.name)
     import_id = _import(caller, dataset_id, recipe, tell)
     version_id = _freeze(caller, import_id, recipe, tell)
-    baseline_id = _baseline(caller, version_id, tell)
-    run_id = _launch(caller, version_id, baseline_id, recipe, tell)
+    return Prepared(project_id, version_id, _baseline(caller, version_id, tell))
+
+
+def train(caller: Caller, prepared: Prepared, recipe: Recipe, tell: Tell, began: float) -> Outcome:
+    """Draft, launch, training, evaluation, gate; `began` is on the monotonic clock."""
+    run_id = _launch(caller, prepared.version_id, prepared.baseline_id, recipe, tell)
     _follow(caller, run_id, tell)
-    return _outcome(caller, run_id, baseline_id, time.monotonic() - began)
+    return _outcome(caller, run_id, prepared.baseline_id, time.monotonic() - began)
 
 
 def owner() -> Caller:
@@ -186,7 +204,7 @@ def _baseline(caller: Caller, version_id: UUID, tell: Tell) -> UUID:
 
 
 def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, recipe: Recipe, tell: Tell) -> UUID:
-    tell("Run: draft, readiness checks, launch on this computer")
+    tell("Run: draft, readiness checks, launch")
     with unit_of_work() as session:
         run_id = runs.save_draft(
             session, caller, name="Demo", version_id=version_id, baseline_id=baseline_id, settings=recipe.settings
