@@ -6,8 +6,6 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +15,13 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tensorant_app import cli_operator, web
+from tensorant_app import cli_operator, cli_recovery, web
+from tensorant_app.cli_recovery import As
+from tensorant_app.cli_recovery import caller_of as _caller
 from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
-from tensorant_app.domain.members import Caller, Role, operator
+from tensorant_app.domain.members import Role, operator
 from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.log import set_up_logging
@@ -34,8 +34,9 @@ from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import WORKER, Supervisor, find_redis, stop_running, web_child
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
+run_app = cli_recovery.run_app
 app.add_typer(run_app, name="runs")
+app.add_typer(cli_recovery.machine_app, name="machines")
 admin_app = typer.Typer(no_args_is_help=True, help="People: owners, members, passwords. On the host, as the operator.")
 app.add_typer(admin_app, name="admin")
 admin_app.add_typer(cli_operator.gpus_app, name="gpus")
@@ -43,7 +44,6 @@ app.add_typer(cli_operator.keys_app, name="keys")
 data_app = typer.Typer(no_args_is_help=True, help="Training data in files.")
 app.add_typer(data_app, name="data")
 
-As = Annotated[str | None, typer.Option("--as", metavar="E-MAIL", help="Act as this member instead of the operator.")]
 _out = Console(highlight=False, soft_wrap=True)
 
 
@@ -355,17 +355,6 @@ def mask_data(
     bad = sum(row["error"] is not None for row in rows)
     trained = sum(row["trained_tokens"] for row in rows if row["error"] is None)
     print(f"{len(rows):,} rows, {bad:,} of them cannot be trained; {trained:,} trained tokens in the others.")
-
-
-@contextmanager
-def _caller(email: str | None) -> Iterator[Caller]:
-    migrate.require_current()
-    if email is None:
-        yield operator()
-        return
-    with reading() as session:
-        caller = organizations.caller_of(session, email)
-    yield caller
 
 
 def print_line(line: str) -> None:

@@ -275,3 +275,32 @@ def test_the_operator_switches_machine_types_and_rotates_keys(sqlite_database: s
     assert "The old key is gone" in rotated.output
     assert get_settings().read_secret_keys() != before
     assert "not switched off" in refusal("admin", "gpus", "on", "NVIDIA L4")
+
+
+class TestRecovering:
+    def test_a_member_pauses_and_resumes_and_the_operator_may_not(self, owner: Caller, run_id: UUID) -> None:
+        with unit_of_work() as session:
+            session.get_one(Run, run_id).state = RunState.LAUNCHING
+
+        assert "may not" in refusal("runs", "pause", run_id)
+        assert call("runs", "pause", run_id, "--as", owner.name).exit_code == 0
+        with reading() as session:
+            assert session.get_one(Run, run_id).state is RunState.PAUSED
+        assert call("runs", "resume", run_id, "--as", owner.name).exit_code == 0
+        with reading() as session:
+            assert session.get_one(Run, run_id).state is RunState.QUEUED
+
+    def test_a_longer_limit_is_longer(self, owner: Caller, run_id: UUID) -> None:
+        with unit_of_work() as session:
+            session.get_one(Run, run_id).state = RunState.NEEDS_RECOVERY
+
+        assert "above 6 h and at most 72 h" in refusal("runs", "extend", run_id, 5, "--as", owner.name)
+        assert "12 h now" in call("runs", "extend", run_id, 12, "--as", owner.name).output
+
+    def test_what_cannot_be_recovered_says_why(self, owner: Caller, run_id: UUID) -> None:
+        assert "needs recovery" in refusal("runs", "verify", run_id, "--as", owner.name)
+        assert "no machine" in refusal("runs", "confirm-absent", run_id, "--as", owner.name)
+
+    def test_without_unknown_machines_it_says_so(self, owner: Caller) -> None:
+        assert call("machines", "unknown").output == "There are no unknown machines.\n"
+        assert "There is no unknown machine" in refusal("machines", "terminate", uuid4())

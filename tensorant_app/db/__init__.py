@@ -1,5 +1,6 @@
 """Importing this package knows every table."""
 
+from tensorant_app.db import accounts as accounts
 from tensorant_app.db import audit as audit
 from tensorant_app.db import connections as connections
 from tensorant_app.db import datasets as datasets

@@ -201,10 +201,19 @@ def sight(machines: Sequence[Listed], name: str, installation: str, at: datetime
     if shown is None:
         return Sighting(at, Presence.ABSENT)
     ids = tuple(machine.provider_id for machine in alive or ours)
-    return Sighting(at, shown.presence, ids, shown.provider_status)
+    uptime = float(shown.uptime_s) if shown.uptime_s is not None else None
+    return Sighting(at, shown.presence, ids, shown.provider_status, shown.rate, uptime)
 
 
-_ORDER = (Presence.PRESENT, Presence.UNKNOWN, Presence.EXITED, Presence.STOPPED, Presence.GONE, Presence.ABSENT)
+_ORDER = (
+    Presence.PRESENT,
+    Presence.UNKNOWN,
+    Presence.EXITED,
+    Presence.STOPPED,
+    Presence.ERROR,
+    Presence.GONE,
+    Presence.ABSENT,
+)
 """Of several machines of one name, the one that costs most is shown."""
 
 

@@ -12,7 +12,7 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Organization
 from tensorant_app.db.runs import Run
 from tensorant_app.domain.errors import Conflict
-from tensorant_app.domain.machines import HOLDS_SLOT, Use
+from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.trials import TrialSettings
@@ -46,7 +46,6 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
     organization = session.get_one(Organization, run.organization_id)
     held = select(func.count()).where(
         Machine.organization_id == run.organization_id,
-        Machine.use == Use.RUN,
         col(Machine.state).in_(list(HOLDS_SLOT)),
     )
     return LaunchView(

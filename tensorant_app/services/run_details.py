@@ -30,9 +30,6 @@ from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
 from trainer.contract import Failure
 
-OVERDUE = timedelta(seconds=60)
-"""An asked machine that has not answered by then is shown as Checking launch."""
-
 
 @dataclass(frozen=True, slots=True)
 class SettingView:
@@ -228,14 +225,13 @@ def _remaining(session: Session, run: Run, machine: MachineView | None) -> float
 
 
 def _machine(machine: MachineView, now: datetime) -> MachineFacts:
-    is_asked = machine.state is MachineState.ASKED and machine.ask_sent_at is not None
     return MachineFacts(
         name=machine.name,
         provider=machine.provider,
         gpu_type=machine.gpu_type,
         state=machine.state,
-        is_overdue=is_asked and machine.ask_sent_at is not None and now - machine.ask_sent_at > OVERDUE,
-        sentence=machine.sentence,
+        is_overdue=machine.is_checking(now),
+        sentence=machine.trouble or machine.sentence,
         attempt=machine.attempt,
         released_at=machine.released_at,
     )

@@ -8,13 +8,12 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, or_, select
 
 from tensorant_app.db import clock
 from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
-from tensorant_app.db.organizations import Organization
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
@@ -23,8 +22,9 @@ from tensorant_app.domain.errors import Invalid, NotFound
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.gate import GateRule, choose_metric
 from tensorant_app.domain.hyperparameters import RunSettings
-from tensorant_app.domain.machines import HOLDS_SLOT, MachineState, Use
+from tensorant_app.domain.machines import HOLDS_SLOT, MachineReason, MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.placement import Placement, next_ask
 from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunPurpose, RunReason, RunState
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.trials import TrialSettings
@@ -139,6 +139,7 @@ def launch_run(session: Session, caller: Caller, run_id: UUID, *, evaluates: boo
     run = own_row(session, caller, Run, run_id, "run")
     run.evaluates = run.purpose is RunPurpose.FULL and (run.evaluates if evaluates is None else evaluates)
     run.queued_at = now_of(session)
+    run.not_before = placement_of(run).not_before
     advance(session, run, Move("enqueue"), Cause.MEMBER)
     write_audit(session, caller, "runs.launch", run.id, shown_price_micros=0)
 
@@ -206,23 +207,17 @@ def advance(session: Session, run: Run, move: Move, cause: Cause) -> None:
         run.ended_at = now_of(session)
     if run.state in KEEPS_MACHINE and target not in KEEPS_MACHINE:
         run.seconds_used += _seconds_of_attempt(session, run)
+    if move.verb == "wait":
+        _note_refusal(session, run)
+    if move.verb in {"prepare", "enqueue", "resume", "extend"}:
+        run.refusals, run.waits_since = 0, None
+    if target not in KEEPS_MACHINE:
+        run.pause_wanted_at = None
     step(session, run, LIFECYCLE, RunEvent, verb=move.verb, cause=cause, reason=move.reason, sentence=move.sentence)
     if run.state not in KEEPS_MACHINE:
         machines.want_release(session, Use.RUN, run.id)
     if run.state in _NEEDS_LOOK:
         promise(session, REACT, run.id)
-
-
-def has_free_slot(session: Session, run: Run) -> bool:
-    """Whether the organization may hold one more machine for a run; a slot is held until a machine is proved gone."""
-    organization = session.get_one(Organization, run.organization_id)
-    held = select(func.count()).where(
-        Machine.organization_id == run.organization_id,
-        Machine.use == Use.RUN,
-        Machine.subject_id != run.id,
-        col(Machine.state).in_(list(HOLDS_SLOT)),
-    )
-    return session.exec(held.select_from(Machine)).one() < organization.run_slots
 
 
 def holds_machine(session: Session, run_id: UUID) -> bool:
@@ -239,15 +234,30 @@ def time_left(run: Run) -> timedelta:
 
 
 def maximum_runtime(run: Run) -> timedelta:
-    """A trial's own, where it is one; that of the full run stands beside it and counts nothing here."""
+    """The draft's, or the longer one that a member set since. A trial has its own; that of the full run counts nothing."""
+    if run.runtime_limit_hours is not None:
+        return timedelta(hours=run.runtime_limit_hours)
     if run.trial is not None:
         return timedelta(minutes=run.trial["trial_minutes"])
     return timedelta(hours=run.settings["maximum_runtime_hours"])
 
 
+def placement_of(run: Run) -> Placement:
+    """Where the draft wants its machines."""
+    return Placement.of(run.placement or {})
+
+
+def next_ask_of(run: Run, machine: MachineView, now: datetime) -> datetime | None:
+    """When another machine may be asked for in the place of one that was refused; None where the refusal ends it."""
+    is_busy = machine.reason is MachineReason.BUSY
+    since = run.waits_since or now
+    return next_ask(placement_of(run), refusals=run.refusals + 1, since=since, is_busy=is_busy, now=now)
+
+
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
-    ensure(session, REACT, session.exec(select(Run.id).where(col(Run.state).in_(list(_NEEDS_LOOK)))))
+    needs = or_(col(Run.state).in_(list(_NEEDS_LOOK)), col(Run.verify_wanted_at).is_not(None))
+    ensure(session, REACT, session.exec(select(Run.id).where(needs)))
 
 
 def _require_usable(
@@ -272,9 +282,19 @@ def _require_usable(
     return checked
 
 
-def _seconds_of_attempt(session: Session, run: Run) -> float:
+def _note_refusal(session: Session, run: Run) -> None:
+    """Nothing was made and nothing was lost: it queues for another machine, not before a while."""
     machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
-    if machine is None or machine.ask_sent_at is None:
+    now = now_of(session)
+    run.waits_since = run.waits_since or now
+    run.not_before = next_ask_of(run, machine, now) if machine else None
+    run.refusals += 1
+
+
+def _seconds_of_attempt(session: Session, run: Run) -> float:
+    """Billed time of the current machine; one that was refused never was."""
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    if machine is None or machine.ask_sent_at is None or machine.state is MachineState.ABSENT:
         return 0.0
     return max((now_of(session) - machine.ask_sent_at).total_seconds(), 0.0)
 

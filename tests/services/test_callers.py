@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,9 +15,11 @@ import pytest
 from sqlmodel import Session, SQLModel, select
 
 from tensorant_app import services
+from tensorant_app.db.accounts import StrayMachine
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
-from tensorant_app.db.organizations import Member
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.organizations import Member, Organization
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
@@ -26,6 +29,7 @@ from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.errors import Forbidden, NotFound
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import ALLOWED, OPERATOR_MAY, Caller, Permission, Role, operator
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.sign_in import LinkKind
@@ -33,6 +37,7 @@ from tensorant_app.domain.splits import Fractions
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import (
+    accounts,
     baselines,
     bases,
     connecting,
@@ -46,12 +51,14 @@ from tensorant_app.services import (
     launches,
     links,
     logs,
+    machines,
     metrics,
     offers,
     organizations,
     overview,
     previews,
     projects,
+    recoveries,
     row_errors,
     run_details,
     run_list,
@@ -59,6 +66,8 @@ from tensorant_app.services import (
     scorecards,
     sealing,
     sessions,
+    slots,
+    strays,
     trials,
     uploads,
     versions,
@@ -146,6 +155,7 @@ CASES: dict[str, Case] = {
     "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
     "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
     "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
+    "accounts.list_accounts": Case(Permission.SEE, lambda s, c, w: accounts.list_accounts(s, c), is_own=True),
     "baselines.list_baselines": Case(Permission.SEE, lambda s, c, w: baselines.list_baselines(s, c, w.project_id)),
     "bases.inspect_for": Case(
         Permission.PREPARE, lambda s, c, w: bases.inspect_for(c, BASE_REPO_ID, BASE_REVISION), is_own=True
@@ -266,6 +276,38 @@ CASES: dict[str, Case] = {
         Permission.STOP, lambda s, c, w: evaluations.cancel_evaluation(s, c, w.queued_evaluation)
     ),
     "evaluations.show_evaluation": Case(Permission.SEE, lambda s, c, w: evaluations.show_evaluation(s, c, w.baseline)),
+    "recoveries.confirm_evaluation_absent": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation))
+    ),
+    "recoveries.confirm_run_absent": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.confirm_run_absent(s, c, _checked(s, w.queued_run))
+    ),
+    "recoveries.extend_run": Case(
+        Permission.SPEND,
+        lambda s, c, w: recoveries.extend_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY), 12.0),
+    ),
+    "recoveries.pause_run": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.pause_run(s, c, _in(s, w.queued_run, RunState.TRAINING))
+    ),
+    "recoveries.resume_run": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.resume_run(s, c, _in(s, w.queued_run, RunState.PAUSED))
+    ),
+    "recoveries.retry_cleanup": Case(
+        Permission.SPEND,
+        lambda s, c, w: recoveries.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
+    ),
+    "recoveries.show_recovery": Case(Permission.SEE, lambda s, c, w: recoveries.show_recovery(s, c, w.failed_run)),
+    "recoveries.verify_run": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.verify_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY))
+    ),
+    "recoveries.watch_machine": Case(
+        Permission.SEE, lambda s, c, w: recoveries.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD))
+    ),
+    "slots.show_slots": Case(Permission.SEE, lambda s, c, w: slots.show_slots(s, c), is_own=True),
+    "strays.list_strays": Case(Permission.SEE, lambda s, c, w: strays.list_strays(s, c), is_own=True),
+    "strays.terminate_stray": Case(
+        Permission.STOP, lambda s, c, w: strays.terminate_stray(s, c, _stray(s, w.organization_id))
+    ),
     "runs.save_draft": Case(
         Permission.PREPARE,
         lambda s, c, w: runs.save_draft(
@@ -446,6 +488,57 @@ def _connected(session: Session, caller: Caller) -> Caller:
     if caller.organization_id and not find_connection(session, caller.organization_id, ConnectionKind.RUNPOD_COMPUTE):
         factories.connect(session, caller.organization_id)
     return caller
+
+
+def _in(session: Session, run_id: UUID, state: RunState) -> UUID:
+    """The run, put into a state; nothing where there is no such run."""
+    if (run := session.get(Run, run_id)) is not None:
+        run.state = state
+    return run_id
+
+
+def _machine(session: Session, subject_id: UUID, state: MachineState, *, use: Use = Use.RUN) -> UUID:
+    """A machine of the run, or of the evaluation; an id of nothing where that is not there."""
+    subject = session.get(Run if use is Use.RUN else Evaluation, subject_id)
+    if subject is None:
+        return uuid4()
+    order = factories.make_order(subject.organization_id, subject_id, now_of(session), use=use)
+    machines.ask_machine(session, order, "train")
+    row = session.exec(select(Machine).where(Machine.subject_id == subject_id)).one()
+    row.state, subject.attempt = state, 1
+    return row.id
+
+
+def _checked(session: Session, subject_id: UUID) -> UUID:
+    """Its launch was looked for in vain."""
+    use = Use.RUN if session.get(Run, subject_id) else Use.EVALUATION
+    machine = session.get(Machine, _machine(session, subject_id, MachineState.ASKED, use=use))
+    if machine is not None:
+        long_ago = now_of(session) - timedelta(minutes=11)
+        machine.ask_sent_at = machine.answer_lost_at = machine.absent_since = long_ago
+        machine.absent_looks = 9
+        subject = session.get(Run, subject_id) or session.get_one(Evaluation, subject_id)
+        subject.state = RunState.LAUNCHING if isinstance(subject, Run) else EvaluationState.LAUNCHING
+    return subject_id
+
+
+def _stray(session: Session, organization_id: UUID) -> UUID:
+    if session.get(Organization, organization_id) is None:
+        return uuid4()
+    now = now_of(session)
+    row = StrayMachine(
+        id=uuid4(),
+        organization_id=organization_id,
+        account_id=factories.ACCOUNT,
+        name="tune-forgotten",
+        provider_id="pod_f",
+        provider_status="RUNNING",
+        first_seen_at=now,
+        seen_at=now,
+    )
+    session.add(row)
+    session.flush()
+    return row.id
 
 
 def _adapter(session: Session, run: Run) -> Adapter:
