@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -30,6 +31,7 @@ def conduct(cls: type[Job], use: str, volume: Path, key: str, find_work: Callabl
         return 0
     watch = Watchdog(attempt)
     watch.start()
+    job = replace(job, base=job.base.found_on(attempt.volume))
     ending = _worked(job, attempt, watch, find_work)
     attempt.finish(ending)
     watch.end()

@@ -41,6 +41,8 @@ class Recipe:
     data: Path
     shares: Shares
     settings: Mapping[str, Any]
+    placement: Mapping[str, Any] | None = None
+    """Where the run is trained and its adapter scored; None: on this computer. The baseline is scored here."""
 
 
 GLOSSES = Recipe(
@@ -207,7 +209,13 @@ def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, recipe: Recipe,
     tell("Run: draft, readiness checks, launch")
     with unit_of_work() as session:
         run_id = runs.save_draft(
-            session, caller, name="Demo", version_id=version_id, baseline_id=baseline_id, settings=recipe.settings
+            session,
+            caller,
+            name="Demo",
+            version_id=version_id,
+            baseline_id=baseline_id,
+            settings=recipe.settings,
+            placement=recipe.placement,
         )
     with unit_of_work() as session:
         runs.launch_run(session, caller, run_id)

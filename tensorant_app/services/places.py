@@ -14,7 +14,10 @@ from tensorant_app.domain.errors import Refused
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.placement import Placement
 from tensorant_app.providers.base import FileStore, Offer, Provider
+from tensorant_app.services.bases import find_base, stage_base
 from tensorant_app.services.connections import find_connection, provider_for, volume_for
+from tensorant_app.settings import get_settings
+from trainer.contract import Base
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,18 @@ def open_doors(session: Session, organization_id: UUID, placement: Placement) ->
     storage = find_connection(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
     assert compute is not None
     assert storage is not None
-    options = {"volume_id": storage.shown["volume_id"], "disk_gb": placement.disk_gb}
+    options = {
+        "image": get_settings().trainer_image or "",
+        "volume_id": storage.shown["volume_id"],
+        "disk_gb": placement.disk_gb,
+    }
     return Doors(name, provider, volume, compute.id, storage.shown["data_center"], options)
+
+
+def bring_base(doors: Doors, repo_id: str, revision: str) -> Base:
+    """The base model as a machine of this provider finds it, brought to its volume where it is not there yet."""
+    base = find_base(repo_id, revision)
+    return base if doors.name == LOCAL else stage_base(doors.volume, base)
 
 
 def choose_place(doors: Doors, placement: Placement, refusals: int, offers: Sequence[Offer]) -> Place:
