@@ -86,6 +86,11 @@ WORDINGS: Mapping[str, Wording] = {
         "Choose a GPU of the Ampere generation or newer, such as A10G, A100, L4 or H100.",
         exit_code=33,
     ),
+    "no_gpu": Wording(
+        "The machine came up with {have} of the {wanted} GPUs that were asked for, so nothing was trained on it.",
+        "Launch again: another host is given then. Its cost stops when it is released.",
+        exit_code=34,
+    ),
     "nothing_to_train": Wording(
         "There is nothing to train: {what}.", "Check the training split and the number of epochs.", exit_code=13
     ),

@@ -101,7 +101,7 @@ class Watchdog:
         except (OSError, ValueError, TypeError):
             return  # none written yet, or a network volume between two versions: the last words stand
         if words.seq > self._words.seq:
-            self._deadline = _on_monotonic_clock(words.deadline)
+            self._deadline = on_monotonic_clock(words.deadline)
             self._words = words
 
     def _beat(self) -> None:
@@ -117,7 +117,7 @@ class Watchdog:
         self._signalled = True
 
 
-def _on_monotonic_clock(deadline: str | None) -> float | None:
+def on_monotonic_clock(deadline: str | None) -> float | None:
     """Taken once for each new word, so that a clock set back later does not lengthen a run."""
     if deadline is None:
         return None

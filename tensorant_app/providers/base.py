@@ -22,6 +22,8 @@ MACHINE_VARIABLE = "TENSORANT_MACHINE"
 
 STORAGE_VARIABLE = "TENSORANT_STORAGE"
 """Tells the machine's boot which `Storage` it has."""
+GPU_COUNT_VARIABLE = "TENSORANT_GPU_COUNT"
+"""Tells it how many GPUs must be there."""
 
 
 class Storage(StrEnum):

@@ -11,6 +11,7 @@ from tensorant_app.domain.errors import AuthFailed, DenialReason, Denied, Transi
 from tensorant_app.domain.machines import RENTED, Sighting
 from tensorant_app.domain.offers import MIN_CUDA
 from tensorant_app.providers.base import (
+    GPU_COUNT_VARIABLE,
     INSTALLATION_VARIABLE,
     MACHINE_VARIABLE,
     STORAGE_VARIABLE,
@@ -216,6 +217,7 @@ def create_body(request: MachineRequest, installation: str) -> dict[str, Any]:
         **request.environment,
         **{variable: f"{{{{ RUNPOD_SECRET_{secret} }}}}" for variable, secret in request.secrets.items()},
         STORAGE_VARIABLE: request.storage.value,
+        GPU_COUNT_VARIABLE: str(request.gpu_count),
         MACHINE_VARIABLE: request.name,
         INSTALLATION_VARIABLE: installation,
     }

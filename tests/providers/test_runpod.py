@@ -51,6 +51,7 @@ class TestCreating:
                 "TENSORANT_RUN": "a",
                 "HF_TOKEN": "{{ RUNPOD_SECRET_tensorant-hf }}",
                 "TENSORANT_STORAGE": "volume",
+                "TENSORANT_GPU_COUNT": "2",
                 "TENSORANT_MACHINE": "tune-a",
                 "TENSORANT_INSTALLATION": INSTALLATION,
             },
