@@ -27,7 +27,11 @@ class Check(StrEnum):
     COMPUTE = "compute"  # 1
     STORAGE = "storage"  # 2
     SPACE = "space"  # 3
+    GPU = "gpu"  # 4
+    STOCK = "stock"  # 5
+    PRICE = "price"  # 6
     MEMORY = "memory"  # 7
+    BUDGET = "budget"  # 8
     BASE = "base"  # 10
     BASE_FIT = "base_fit"  # 11
     VERSION = "version"  # 12
@@ -37,6 +41,10 @@ class Check(StrEnum):
     TRAINER = "trainer"  # 15
     PLAN = "plan"  # 16
     TIME = "time"  # 16, the part that only warns
+
+
+RENTED_ONLY = frozenset({Check.GPU, Check.STOCK, Check.PRICE, Check.BUDGET})
+"""What this computer is not asked."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,10 +7,12 @@ from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
-from tensorant_app.domain import trials
+from tensorant_app.domain import place_form, trials
+from tensorant_app.domain.connections import LOCAL, RUNPOD
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.hyperparameters import CHOICES, RunSettings, show_number
 from tensorant_app.domain.hyperparameters import RANGES as RUN_RANGES
+from tensorant_app.domain.place_form import COUNTS, read_placement
 from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.domain.trials import TrialSettings
 
@@ -46,7 +48,9 @@ class FormField:
     choices: tuple[tuple[str, str], ...] = ()
     """(value, label) where one of few is chosen; `on` and `off` for a switch."""
     off_because: str = ""
-    """Why it has no effect yet; empty where it has."""
+    """Why it has no effect yet, or with `is_rented` on this computer; empty where it has."""
+    is_rented: bool = False
+    """Counts only on a rented machine."""
 
     @property
     def is_switch(self) -> bool:
@@ -78,6 +82,12 @@ def _setting(name: str, section: Section, why: str, *, unit: str = "", hint: str
     label, choices = CHOICES[name]
     pairs = tuple((write_choice(choice), _LABELS.get(str(choice), "")) for choice in choices)
     return FormField(name, label, section, write_choice(value), hint, why, choices=pairs)
+
+
+def _limit(name: str, why: str, off_because: str) -> FormField:
+    """A bound of a rented machine: label, default and range are said in `place_form`."""
+    one = place_form.LIMITS[name]
+    return FormField(name, one.label, _S.LIMITS, one.default, one.words, why, one.unit, (), off_because, is_rented=True)
 
 
 def write_choice(value: str | bool) -> str:
@@ -132,7 +142,15 @@ FIELDS: tuple[FormField, ...] = (
         "it fits into a third of the memory and is slower; without an NVIDIA GPU, on a CPU, much slower.",
         hint="QLoRA: a third of the memory, slow on a CPU",
     ),
-    FormField("gpu", "Training GPU", _S.GPU, "this-computer"),
+    FormField(
+        "provider",
+        "Where",
+        _S.GPU,
+        LOCAL,
+        why="This computer is free and as fast as it is. RunPod rents GPUs in your organization's own account.",
+        choices=((LOCAL, "This computer"), (RUNPOD, "RunPod")),
+    ),
+    FormField("gpu_type", "Training GPU", _S.GPU),
     FormField(
         "gpu_count",
         "GPU count",
@@ -140,8 +158,9 @@ FIELDS: tuple[FormField, ...] = (
         "1",
         why="One GPU for tries, models under 3B and few examples; several for 7B and more, for 10,000 examples and more, "
         "or when time matters. Four are typically 2.5 to 3.5 times as fast as one, not four times.",
-        choices=(("1", "1"), ("2", "2"), ("4", "4"), ("8", "8")),
+        choices=tuple((count, count) for count in COUNTS),
         off_because="This computer trains on one device.",
+        is_rented=True,
     ),
     _setting(
         "epochs",
@@ -260,32 +279,16 @@ FIELDS: tuple[FormField, ...] = (
         "All attempts together. At the limit a checkpoint is saved and the run waits for you: nothing is lost.",
         unit="h",
     ),
-    FormField(
+    _limit(
         "price_limit",
-        "GPU list-price limit",
-        _S.LIMITS,
-        "5.00",
-        "0.05 – 500",
-        unit="$/h",
-        off_because="This computer costs nothing.",
+        "For the whole machine. A machine that turns out dearer is given back at once.",
+        "This computer costs nothing.",
     ),
-    FormField(
-        "container_disk",
-        "Container disk",
-        _S.LIMITS,
-        "60",
-        "20 – 1,000",
-        unit="GB",
-        off_because="This computer's own disk is used.",
-    ),
-    FormField(
-        "budget",
-        "Project budget, a month",
-        _S.LIMITS,
-        "",
-        "At least $1",
-        unit="$",
-        off_because="Nothing is spent on this computer.",
+    _limit("container_disk", "Of the machine itself, beside the network volume.", "This computer's own disk is used."),
+    _limit(
+        "wait_hours",
+        "0: a launch that meets no free GPU ends as failed and costs nothing. More: it is asked for again until then.",
+        "This computer is always in stock.",
     ),
     FormField(
         "not_before",
@@ -294,14 +297,6 @@ FIELDS: tuple[FormField, ...] = (
         "",
         "Within 7 days",
         off_because="A launched run starts as soon as a slot is free.",
-    ),
-    FormField(
-        "wait_for_capacity",
-        "Wait for capacity",
-        _S.LIMITS,
-        OFF,
-        choices=((ON, ""), (OFF, "")),
-        off_because="This computer is always in stock.",
     ),
 )
 
@@ -324,7 +319,7 @@ def changed_fields(typed: Mapping[str, str], names: Sequence[str] = SETTINGS) ->
 def complaints(typed: Mapping[str, str]) -> dict[str, str]:
     """Field → sentence, for every setting that cannot be used as typed."""
     wrong: dict[str, str] = {}
-    for read in (read_settings, read_trial):
+    for read in (read_settings, read_trial, read_placement):
         try:
             read(typed)
         except Invalid as error:

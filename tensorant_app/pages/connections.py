@@ -23,9 +23,9 @@ from tensorant_app.domain.connections import CREDENTIALS, ConnectionKind, Creden
 from tensorant_app.pages.connection_words import NO_ACCOUNT, AccountCard, card_of
 from tensorant_app.pages.frame import ENTER, fault, framed
 from tensorant_app.pages.lists import put
-from tensorant_app.services import connecting, organizations, sessions
+from tensorant_app.services import connecting, sessions, slots
 from tensorant_app.services.connecting import ConnectionView
-from tensorant_app.services.organizations import Slots
+from tensorant_app.services.slots import SlotsView
 from tensorant_app.state import AppState, id_of
 
 _COMPUTE, _STORAGE = ConnectionKind.RUNPOD_COMPUTE, ConnectionKind.RUNPOD_STORAGE
@@ -111,7 +111,7 @@ class ConnectionsState(AppState):
     @rx.event
     async def save_slots(self, form: dict[str, Any]) -> None:
         typed = str(form.get("slots", ""))
-        await self._do(lambda session, caller: organizations.set_slots(session, caller, typed))
+        await self._do(lambda session, caller: slots.set_slots(session, caller, typed))
         if not self.error:
             self.edits_slots = False
         await self._look_again()
@@ -129,21 +129,21 @@ class ConnectionsState(AppState):
         if not self.error and (found := await self._see(_look)) is not None:
             self._show(found)
 
-    def _show(self, found: tuple[Sequence[ConnectionView], Slots]) -> bool:
-        views, slots = {view.kind: view for view in found[0]}, found[1]
+    def _show(self, found: tuple[Sequence[ConnectionView], SlotsView]) -> bool:
+        views, taken = {view.kind: view for view in found[0]}, found[1]
         put(
             self,
             compute=card_of(views.get(_COMPUTE)),
             storage=card_of(views.get(_STORAGE)),
-            slots=slots.total,
-            held=slots.held,
+            slots=taken.slots,
+            held=len(taken.held_by),
             is_loading=False,
         )
         return True
 
 
-def _look(session: Any, caller: Any) -> tuple[Sequence[ConnectionView], Slots]:
-    return connecting.list_connections(session, caller), organizations.show_slots(session, caller)
+def _look(session: Any, caller: Any) -> tuple[Sequence[ConnectionView], SlotsView]:
+    return connecting.list_connections(session, caller), slots.show_slots(session, caller)
 
 
 @rx.page(route=routes.CONNECTIONS, title="Connections · Tensorant", on_load=[*ENTER, ConnectionsState.load])

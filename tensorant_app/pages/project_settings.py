@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import reflex as rx
@@ -16,6 +17,7 @@ from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_
+from tensorant_app.domain.money import MICROS_PER_DOLLAR
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.words import exact, parameters
 from tensorant_app.services import organizations, projects
@@ -34,6 +36,11 @@ class ProjectSettingsState(AppState):
     size: str = ""
     created: str = ""
     is_saved: bool = False
+    budget: str = ""
+    """Dollars, as one would type them; empty for none."""
+    taken: str = ""
+    stamp: int = 0
+    """Another number makes the budget's box anew."""
 
     @rx.event
     async def load(self) -> None:
@@ -44,6 +51,21 @@ class ProjectSettingsState(AppState):
             self.size, self.created = parameters(view.base_parameters), exact(view.created_at)
             self.members = [MemberRow(one.name, one.email, one.role.value.capitalize()) for one in members]
             self.is_saved = False
+            await self._load_budget(text)
+
+    async def _load_budget(self, text: str) -> None:
+        found = await self._see(lambda session, caller: projects.show_budget(session, caller, id_of(text)))
+        if found is not None:
+            self.budget = f"{Decimal(found.limit.micros) / MICROS_PER_DOLLAR:,.2f}" if found.limit else ""
+            self.taken = str(found.taken)
+            self.stamp += 1
+
+    @rx.event
+    async def save_budget(self, form: dict[str, Any]) -> None:
+        text, typed = segment(self, "projects"), str(form.get("budget", ""))
+        await self._do(lambda session, caller: projects.set_budget(session, caller, id_of(text), typed))
+        if not self.error:
+            await self._load_budget(text)
 
     @rx.event
     async def rename(self, form: dict[str, Any]):
@@ -74,7 +96,7 @@ def project_settings_page() -> rx.Component:
         page_head("Settings"),
         columns(
             [_name(), card(members, title="Members", padded=False, right=[meta("of the whole organization")])],
-            [_base(), _deleting()],
+            [_base(), _budget(), _deleting()],
         ),
         crumbs=[Crumb("Settings")],
         said=rx.cond(ProjectSettingsState.is_saved, "The name is saved.", ""),
@@ -112,6 +134,32 @@ def _base() -> rx.Component:
         ),
         title="Base model",
     )
+
+
+def _budget() -> rx.Component:
+    state = ProjectSettingsState
+    box = field(
+        "budget",
+        "Monthly budget",
+        text_input(
+            "budget",
+            default_value=state.budget,
+            end="$",
+            input_mode="decimal",
+            disabled=~AppState.me.may_administer,
+            error=fault("budget"),
+        ),
+        hint="At least $1; empty for no limit. A launch whose Cap (est.) does not fit is refused.",
+        error=fault("budget"),
+    )
+    save = row(button("Save", size="sm", submits=True))
+    form = rx.el.form(
+        stack(box, if_(AppState.me.may_administer, save, meta("Only an admin or an owner changes this."))),
+        on_submit=state.save_budget,
+        key=f"budget-{state.stamp}",
+    )
+    taken = data_list(Fact("Taken this month (est.)", state.taken, under="Live machines count until their deadline"))
+    return card(form, taken, title="Budget")
 
 
 def _deleting() -> rx.Component:

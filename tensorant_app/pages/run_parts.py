@@ -246,7 +246,7 @@ def _primary() -> rx.Component:
         S.head.scorecard, button("Open scorecard", kind="solid", icon_name="scale", href=S.head.scorecard)
     )
     start = button(
-        "Start on this computer",
+        if_(S.head.is_rented, "Launch on RunPod", "Start on this computer"),
         kind="solid",
         icon_name="play",
         on_click=RunActions.ask_launch(S.head.id),

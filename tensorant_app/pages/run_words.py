@@ -49,6 +49,7 @@ class Head:
     machine: str = ""
     is_overdue: bool = False
     is_live: bool = False
+    is_rented: bool = False
     may_cancel: bool = False
     cancel_lead: str = ""
     has_adapter: bool = False
@@ -153,6 +154,7 @@ def head_of(run: RunDetails) -> Head:
         started_exact=exact(run.started_at),
         machine=run.machine.state.value if run.machine and not _is_quiet(run) else "",
         is_overdue=run.machine is not None and run.machine.is_overdue,
+        is_rented=run.is_rented,
         is_live=run.state in _WORKS,
         may_cancel="cancel" in _verbs(run.state) or run.state is RunState.EVALUATING,
         cancel_lead=_cancel_lead(run),

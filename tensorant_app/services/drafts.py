@@ -17,6 +17,7 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.place_form import read_placement, type_placement
 from tensorant_app.domain.run_form import (
     LONGEST_TEXT,
     NAME,
@@ -29,7 +30,7 @@ from tensorant_app.domain.run_form import (
 )
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import runs, trials
+from tensorant_app.services import gpus, runs, trials
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 
@@ -83,7 +84,7 @@ def show_form(session: Session, caller: Caller, project_id: UUID) -> FormView:
     if versions:
         own = [choice for choice in baselines if choice.version_id == versions[0].id]
         typed |= {"version": str(versions[0].id), "baseline": str(own[0].id) if own else ""}
-    typed |= kept.fields if kept else {}
+    typed = {**typed, **kept.fields} if kept else gpus.default_place(session, project, typed)
     at = kept.updated_at if kept else None
     return FormView(typed, at, versions, baselines, project.base_repo_id, project.base_revision)
 
@@ -142,6 +143,7 @@ def save_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
         baseline_id=baseline,
         settings=read_settings(typed).as_values(),
         trial=bounds.as_values() if bounds else None,
+        placement=read_placement(typed).as_values(),
     )
     forget_form(session, caller, project_id)
     return run_id
@@ -175,6 +177,7 @@ def create_retry_draft(session: Session, caller: Caller, run_id: UUID) -> Draft:
         trial=run.trial,
         trial_id=run.trial_id,
         margin=run.gate.get("margin", 0.0),
+        placement=run.placement,
     )
     write_audit(session, caller, "runs.retry", draft, of=str(run.id))
     return Draft(draft, run.project_id)
@@ -205,7 +208,7 @@ def copy_to_form(session: Session, caller: Caller, run_id: UUID) -> UUID:
     run = own_row(session, caller, Run, run_id, "run")
     chosen = {"version": str(run.version_id), "baseline": str(run.baseline_id), PURPOSE: run.purpose.value}
     name = _free_name(session, run.project_id, run.name)
-    typed = type_settings({**run.settings, **(run.trial or {})})
+    typed = type_settings({**run.settings, **(run.trial or {})}) | type_placement(run.placement)
     keep_form(session, caller, run.project_id, {**blank_form(), **typed, **chosen, NAME: name})
     return run.project_id
 

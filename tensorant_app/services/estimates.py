@@ -9,17 +9,21 @@ from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy import ColumnElement
 from sqlmodel import Session, col, select
 
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
+from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.domain.estimates import Source, formula_pace, sway
+from tensorant_app.domain.estimates import EACH_MORE, Source, formula_pace, sway
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.place_form import read_placement
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import memory_needed
 from tensorant_app.domain.run_form import read_settings
 from tensorant_app.domain.runs import RunPurpose, RunState
@@ -58,13 +62,14 @@ def estimate_form(session: Session, caller: Caller, project_id: UUID, typed: Map
     caller.require(Permission.SEE)
     project = own_row(session, caller, Project, project_id, "project")
     try:
-        settings, version_id = read_settings(typed), UUID(typed.get("version", ""))
+        settings, place = read_settings(typed), read_placement(typed)
+        version_id = UUID(typed.get("version", ""))
     except (Invalid, ValueError):
         return None
     version = session.get(DatasetVersion, version_id)
     if version is None or session.get_one(Dataset, version.dataset_id).project_id != project.id:
         return None
-    return estimate(session, project, version, settings)
+    return estimate(session, project, version, settings, place)
 
 
 def estimate_run(session: Session, caller: Caller, run_id: UUID) -> Estimate:
@@ -72,19 +77,21 @@ def estimate_run(session: Session, caller: Caller, run_id: UUID) -> Estimate:
     run = own_row(session, caller, Run, run_id, "run")
     project = session.get_one(Project, run.project_id)
     version = session.get_one(DatasetVersion, run.version_id)
-    return estimate(session, project, version, RunSettings.of(run.settings))
+    return estimate(session, project, version, RunSettings.of(run.settings), Placement.of(run.placement or {}))
 
 
-def estimate(session: Session, project: Project, version: DatasetVersion, settings: RunSettings) -> Estimate:
+def estimate(
+    session: Session, project: Project, version: DatasetVersion, settings: RunSettings, place: Placement
+) -> Estimate:
     report = version.report or {}
     rows, tokens = _training_part(report)
-    time = _time(session, project, version, settings, tokens * settings.epochs)
+    time = _time(session, project, version, settings, place, tokens * settings.epochs)
     return Estimate(
         rows=rows,
         tokens_per_epoch=tokens,
-        plan=Plan.of(sequences_of(report), options_of(settings)),
+        plan=Plan.of(sequences_of(report), options_of(settings), place.gpu_count),
         epochs=settings.epochs,
-        effective_batch=settings.effective_batch,
+        effective_batch=settings.effective_batch * place.gpu_count,
         memory=memory_needed(project.base_parameters, settings.method),
         shortest=timedelta(seconds=time.low) if tokens else None,
         longest=timedelta(seconds=time.high) if tokens else None,
@@ -104,24 +111,29 @@ class _Time:
     words: str
 
 
-def _time(session: Session, project: Project, version: DatasetVersion, settings: RunSettings, tokens: int) -> _Time:
+def _time(
+    session: Session, project: Project, version: DatasetVersion, settings: RunSettings, place: Placement, tokens: int
+) -> _Time:
     """By this run's trial where there was one, else by runs like it, else by the formula."""
     if measured := trials.prediction_for(session, version.id, settings):
         return _Time(measured.low, measured.high, Source.TRIAL, "from this run's trial, optimizer steps only")
-    paces = paces_of(session, project.id, settings.method)
+    paces = paces_of(session, project.id, settings.method, place)
     if paces:
         words = "from 1 similar run" if len(paces) == 1 else f"from {len(paces)} similar runs"
         low, high = min(paces) * (1 - _SPREAD), max(paces) * (1 + _SPREAD)
         return _Time(low * tokens, high * tokens, Source.RUNS, words)
-    pace = formula_pace(project.base_parameters, settings, None, len(os.sched_getaffinity(0)))
+    if place.provider == RUNPOD and place.gpu_types:
+        pace = formula_pace(project.base_parameters, settings, place.gpu_types[0], place.gpu_count)
+    else:
+        pace = formula_pace(project.base_parameters, settings, None, len(os.sched_getaffinity(0)))
     words = "by formula, nothing was measured yet; a small training trial measures it"
     return _Time(pace.low * tokens, pace.high * tokens, Source.FORMULA, words)
 
 
-def paces_of(session: Session, project_id: UUID, method: str) -> list[float]:
-    """Seconds for each token, of the newest runs of this project and method that trained to their end."""
+def paces_of(session: Session, project_id: UUID, method: str, place: Placement) -> list[float]:
+    """Seconds for each token, of the newest runs of this project, method and kind of machine that trained to their end."""
     found = session.exec(
-        select(Run.settings, Machine.result, DatasetVersion.report)
+        select(Run.settings, Machine.result, DatasetVersion.report, Machine.gpu_count)
         .join(Machine, (col(Machine.subject_id) == col(Run.id)) & (col(Machine.attempt) == col(Run.attempt)))
         .join(DatasetVersion, col(DatasetVersion.id) == col(Run.version_id))
         .where(
@@ -129,12 +141,24 @@ def paces_of(session: Session, project_id: UUID, method: str) -> list[float]:
             Run.purpose == RunPurpose.FULL,
             col(Run.state).in_(_MEASURED),
             Machine.use == Use.RUN,
+            *_alike(place),
         )
         .order_by(col(Run.created_at).desc())
         .limit(4 * _LOOKED_AT)
     )
-    paces = [pace for settings, result, report in found if (pace := _pace(settings, result, report, method))]
+    paces = [
+        pace * (count / place.gpu_count) ** EACH_MORE
+        for settings, result, report, count in found
+        if (pace := _pace(settings, result, report, method))
+    ]
     return paces[:_LOOKED_AT]
+
+
+def _alike(place: Placement) -> tuple[ColumnElement[bool], ...]:
+    """A rented GPU says nothing of this computer, nor of another type."""
+    if place.provider != RUNPOD:
+        return (col(Machine.provider) != RUNPOD,)
+    return col(Machine.provider) == RUNPOD, col(Machine.gpu_type).in_(place.gpu_types[:1])
 
 
 def _pace(

@@ -19,6 +19,7 @@ from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.services import estimates, runs
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.prices import RentedLaunch, rented_launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,8 @@ class LaunchView:
     slots_held: int
     """Where all are held, the run waits as Queued."""
     evaluates: bool
+    rented: RentedLaunch | None
+    """None where it starts on this computer, free."""
 
 
 def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
@@ -58,4 +61,5 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
         slots=organization.run_slots,
         slots_held=session.exec(held.select_from(Machine)).one(),
         evaluates=run.evaluates,
+        rented=rented_launch(session, run, runs.maximum_runtime(run)),
     )

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, select
 
 from tensorant_app.db import clock
-from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Member, Organization, User
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound
-from tensorant_app.domain.machines import HOLDS_SLOT, Use
 from tensorant_app.domain.members import Caller, Permission, Role
 from tensorant_app.services.audit import write_audit
-
-_SLOTS = range(1, 101)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,41 +20,6 @@ class MemberView:
     name: str
     email: str
     role: Role
-
-
-@dataclass(frozen=True, slots=True)
-class Slots:
-    """How many runs may hold a machine at once, and how many do."""
-
-    total: int
-    held: int
-
-
-def show_slots(session: Session, caller: Caller) -> Slots:
-    """Of the caller's organization."""
-    caller.require(Permission.SEE)
-    organization = session.get(Organization, caller.organization_id) if caller.organization_id else None
-    if organization is None:
-        raise NotFound("Slots are an organization's; act as one of its members.")
-    held = select(func.count()).where(
-        Machine.organization_id == organization.id,
-        Machine.use == Use.RUN,
-        col(Machine.state).in_(list(HOLDS_SLOT)),
-    )
-    return Slots(organization.run_slots, session.exec(held.select_from(Machine)).one())
-
-
-def set_slots(session: Session, caller: Caller, typed: str) -> None:
-    """Fewer than are held end nothing: what runs goes on, what is queued waits."""
-    caller.require(Permission.ADMINISTER)
-    if caller.organization_id is None:
-        raise NotFound("Slots are an organization's; act as one of its members.")
-    number = int(typed) if typed.strip().isdecimal() and len(typed.strip()) < 4 else 0
-    if number not in _SLOTS:
-        raise Invalid({"slots": "Run slots are a whole number between 1 and 100."})
-    organization = session.get_one(Organization, caller.organization_id)
-    before, organization.run_slots = organization.run_slots, number
-    write_audit(session, caller, "organizations.slots", organization.id, before=before, after=number)
 
 
 def list_members(session: Session, caller: Caller) -> list[MemberView]:

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from tensorant_app.domain.errors import Refused, TensorantError
 from tensorant_app.domain.estimates import Source
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import (
     Check,
     Finding,
@@ -46,11 +47,22 @@ from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.connections import provider_for
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.plans import options_of
+from tensorant_app.services.rented_checks import (
+    RentedFacts,
+    ask_anew,
+    check_account,
+    check_image,
+    check_machine,
+    check_space,
+    read_rented,
+)
 from tensorant_app.services.versions import Report, report_of
 from tensorant_app.settings import get_settings
 from trainer.contract import Base, Plan, Split, write_file
 
 _TRAINER_SECONDS = 60
+_BYTES_ON_DISK = 2
+"""Of each parameter in bfloat16."""
 _FRESH = timedelta(minutes=15)
 _asking = threading.Lock()
 """Two tabs do not start two interpreters at once."""
@@ -75,6 +87,8 @@ class Subject:
     """Of the full run; None while its version is not frozen."""
     trial: TrialSettings | None = None
     """The bounds, where the run is a trial."""
+    rented: RentedFacts | None = None
+    """Of a run that rents its machine; None on this computer."""
 
     @property
     def limit(self) -> timedelta:
@@ -89,7 +103,8 @@ def read_subject(session: Session, run_id: UUID) -> Subject:
     version = session.get_one(DatasetVersion, run.version_id)
     baseline = session.get_one(Evaluation, run.baseline_id)
     trial = TrialSettings.of(run.trial) if run.trial else None
-    return make_subject(session, project, version, baseline, RunSettings.of(run.settings), trial)
+    settings, placement = RunSettings.of(run.settings), Placement.of(run.placement or {})
+    return make_subject(session, project, version, baseline, settings, trial, placement)
 
 
 def make_subject(
@@ -98,7 +113,8 @@ def make_subject(
     version: DatasetVersion,
     baseline: Evaluation,
     settings: RunSettings,
-    trial: TrialSettings | None = None,
+    trial: TrialSettings | None,
+    placement: Placement,
 ) -> Subject:
     is_frozen = version.state is VersionState.FROZEN
     return Subject(
@@ -111,25 +127,44 @@ def make_subject(
         baseline.state,
         (baseline.version_id, baseline.base_revision) == (version.id, project.base_revision),
         provider_for(session, project.organization_id),
-        estimates.estimate(session, project, version, settings) if is_frozen else None,
+        estimates.estimate(session, project, version, settings, placement) if is_frozen else None,
         trial,
+        read_rented(session, project, settings.method, placement),
     )
 
 
 def check_run(subject: Subject, now: datetime) -> list[Finding]:
     """Every finding, in the order of the list; a check that another's failure makes pointless is left out."""
+    if subject.rented is not None:
+        return check_all_but_trainer(replace(subject, rented=ask_anew(subject.rented)))
     return [*check_all_but_trainer(subject), check_trainer(now)]
 
 
 def check_all_but_trainer(subject: Subject, inspect: Inspect = inspect_base) -> list[Finding]:
-    """The same without the one check that may take a minute."""
+    """The same without the one check that may take a minute; a rented machine has none such."""
     base, findings = _check_base(subject, inspect)
-    findings += _check_compute(subject, base)
-    findings += [_check_storage()]
+    findings += _check_here(subject, base) if subject.rented is None else _check_rented(subject, subject.rented, base)
     if base is not None:
-        findings += [_check_space(subject, base), _check_plan_fit(subject.settings, base)]
+        findings.append(_check_plan_fit(subject.settings, base))
     findings += _check_data(subject)
     return [*findings, _check_baseline(subject)]
+
+
+def _check_here(subject: Subject, base: BaseFacts | None) -> list[Finding]:
+    findings = [*_check_compute(subject, base), _check_storage()]
+    if base is not None:
+        findings.append(_check_space(subject, base))
+    return findings
+
+
+def _check_rented(subject: Subject, facts: RentedFacts, base: BaseFacts | None) -> list[Finding]:
+    findings = check_account(facts)
+    if base is not None:
+        checkpoints = _checkpoints(subject)
+        needed = space_needed(adapter_bytes(base.linear_sizes, subject.settings.rank), checkpoints)
+        findings.append(check_space(facts, needed, checkpoints, base.parameters * _BYTES_ON_DISK))
+    findings += check_machine(facts, subject.limit)
+    return [*findings, check_image()]
 
 
 def _check_base(subject: Subject, inspect: Inspect) -> tuple[BaseFacts | None, list[Finding]]:
@@ -218,7 +253,7 @@ def _check_data(subject: Subject) -> list[Finding]:
         passed(Check.VERSION, f"The version is frozen: {counts}."),
         _check_rows(subject.settings, report),
         _check_safety(report),
-        _check_plan(subject.settings, report),
+        _check_plan(subject.settings, report, subject.rented.placement.gpu_count if subject.rented else 1),
         *_check_time(subject),
     ]
 
@@ -247,9 +282,9 @@ def _check_safety(report: Report) -> Finding:
     )
 
 
-def _check_plan(settings: RunSettings, report: Report) -> Finding:
+def _check_plan(settings: RunSettings, report: Report, gpus: int) -> Finding:
     sequences = report.mask.sequences.get(Split.TRAIN.value) or report.rows[Split.TRAIN.value]
-    plan = Plan.of(sequences, options_of(settings))
+    plan = Plan.of(sequences, options_of(settings), gpus)
     if plan.total_steps < 1:
         return refused(Check.PLAN, "There is nothing to train: the plan has no optimizer step.")
     sentence = f"{plan.total_steps:,} optimizer steps, {plan.steps_per_epoch:,} an epoch, {plan.warmup_steps:,} of them warm-up."

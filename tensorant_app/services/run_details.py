@@ -16,13 +16,16 @@ from tensorant_app.db.organizations import Member, User
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
+from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.durations import PhaseTime, phase_times
 from tensorant_app.domain.errors import NotFound
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import CHOICES, RunSettings
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.run_form import RANGES
+from tensorant_app.domain.place_form import type_placement
+from tensorant_app.domain.placement import Placement
+from tensorant_app.domain.run_form import BY_NAME, RANGES
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.services import machines, metrics, runs
@@ -106,6 +109,8 @@ class RunDetails:
     is_final: bool
     is_settled: bool
     """Nothing about it can change any more: final, and its machine is proved gone."""
+    is_rented: bool
+    """Its draft says RunPod."""
     phases: Sequence[PhaseTime]
     progress: Progress
     machine: MachineFacts | None
@@ -145,11 +150,12 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         attempt=run.attempt,
         is_final=run.state in LIFECYCLE.final,
         is_settled=run.state in LIFECYCLE.final and (machine is None or machine.state in _GONE),
+        is_rented=Placement.of(run.placement or {}).provider == RUNPOD,
         phases=_phases(session, run),
         progress=_progress(session, run, machine, evaluation),
         machine=_machine(machine, now_of(session)) if machine else None,
         failure=machine.result.failure if machine and machine.result else None,
-        settings=list_settings(run.settings, run.trial),
+        settings=[*list_settings(run.settings, run.trial), *list_place(run.placement)],
         maximum_runtime=runs.maximum_runtime(run),
         seconds_used=run.seconds_used,
         findings=run.findings or [],
@@ -160,6 +166,22 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         verdict=evaluation.verdict if evaluation else None,
         scores=(evaluation.scores or {}) if evaluation else {},
     )
+
+
+def list_place(stored: Mapping[str, Any] | None) -> list[SettingView]:
+    """Where it is trained, beside the defaults of a rented machine; nothing of this computer, which has no choices."""
+    if Placement.of(stored or {}).provider != RUNPOD:
+        return []
+    typed = {name: text for name, text in type_placement(stored).items() if name != "provider"}
+    rows = [(BY_NAME[name], text) for name, text in typed.items()]
+    return [
+        SettingView(one.label, _with_unit(text, one.unit), _with_unit(one.default, one.unit), text != one.default)
+        for one, text in rows
+    ]
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}" if text and unit else text
 
 
 def list_settings(values: Mapping[str, Any], trial: Mapping[str, Any] | None = None) -> list[SettingView]:

@@ -14,6 +14,7 @@ from tensorant_app.db import clock
 from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
+from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
@@ -24,12 +25,13 @@ from tensorant_app.domain.gate import GateRule, choose_metric
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineReason, MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.placement import Placement, next_ask
 from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunPurpose, RunReason, RunState
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import evaluations, machines
+from tensorant_app.services import evaluations, gpus, machines, prices
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
@@ -99,14 +101,20 @@ def save_draft(
     trial: Mapping[str, Any] | None = None,
     trial_id: UUID | None = None,
     margin: float = 0.0,
+    placement: Mapping[str, Any] | None = None,
 ) -> UUID:
-    """A draft costs nothing; its settings never change again. With `trial`, its bounds, it measures what they take."""
+    """A draft costs nothing; its settings never change again.
+
+    With `trial`, its bounds, it measures what they take. `placement`: where it is trained; None: here.
+    """
     caller.require(Permission.PREPARE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
     checked = _require_usable(name, version, baseline, settings)
     bounds = TrialSettings.of(trial).as_values() if trial is not None else None
     at = now_of(session)
+    place = Placement.of(placement or {})
+    gpus.require_usable(session, session.get_one(Project, baseline.project_id), checked.method, place)
     rule = GateRule(choose_metric(report_of(session, version.id).labels), margin=margin)
     run = Run(
         id=clock.new_id(at),
@@ -120,6 +128,7 @@ def save_draft(
         purpose=RunPurpose.FULL if bounds is None else RunPurpose.TRIAL,
         state=RunState.DRAFT,
         settings=checked.as_values(),
+        placement=place.as_values(),
         gate=asdict(rule),
         trial=bounds,
         trial_id=trial_id,
@@ -130,18 +139,26 @@ def save_draft(
     return run.id
 
 
-def launch_run(session: Session, caller: Caller, run_id: UUID, *, evaluates: bool | None = None) -> None:
+def launch_run(
+    session: Session,
+    caller: Caller,
+    run_id: UUID,
+    *,
+    evaluates: bool | None = None,
+    shown_price: HourlyRate | None = None,
+) -> None:
     """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after.
 
-    A trial is never scored.
+    A trial is never scored. `shown_price` is what the person saw an hour of the machine costs; a rented one is not launched for more.
     """
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
+    price = prices.require_shown_price(session, run, shown_price)
     run.evaluates = run.purpose is RunPurpose.FULL and (run.evaluates if evaluates is None else evaluates)
     run.queued_at = now_of(session)
     run.not_before = placement_of(run).not_before
     advance(session, run, Move("enqueue"), Cause.MEMBER)
-    write_audit(session, caller, "runs.launch", run.id, shown_price_micros=0)
+    write_audit(session, caller, "runs.launch", run.id, shown_price_micros=(shown_price or price).per_hour.micros)
 
 
 def cancel_run(session: Session, caller: Caller, run_id: UUID) -> None:

@@ -14,10 +14,14 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Organization
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
+from tensorant_app.domain.errors import Invalid, NotFound
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import RunState
+from tensorant_app.services.audit import write_audit
+
+_ALLOWED = range(1, 101)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,19 @@ def show_slots(session: Session, caller: Caller) -> SlotsView:
     organization = session.get_one(Organization, caller.organization_id)
     held = select(Machine.name).where(*_holds(organization.id)).order_by(col(Machine.created_at))
     return SlotsView(organization.run_slots, tuple(session.exec(held)), len(_queue(session, organization.id)))
+
+
+def set_slots(session: Session, caller: Caller, typed: str) -> None:
+    """Fewer than are held end nothing: what runs goes on, what is queued waits."""
+    caller.require(Permission.ADMINISTER)
+    if caller.organization_id is None:
+        raise NotFound("Slots are an organization's; act as one of its members.")
+    number = int(typed) if typed.strip().isdecimal() and len(typed.strip()) < 4 else 0
+    if number not in _ALLOWED:
+        raise Invalid({"slots": "Run slots are a whole number between 1 and 100."})
+    organization = session.get_one(Organization, caller.organization_id)
+    before, organization.run_slots = organization.run_slots, number
+    write_audit(session, caller, "organizations.slots", organization.id, before=before, after=number)
 
 
 def has_turn(session: Session, organization_id: UUID, subject_id: UUID, *, is_last_word: bool = False) -> bool:

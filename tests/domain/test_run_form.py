@@ -32,8 +32,8 @@ def test_the_blank_form_reads_as_the_default_settings() -> None:
 def test_every_field_says_its_range_or_its_choices_and_why(field: object) -> None:
     one = BY_NAME[field.name]  # type: ignore[attr-defined]
 
-    assert one.hint or one.choices or one.name == "gpu"
-    assert one.why or one.off_because or one.name in {"version", "baseline", "gpu"}
+    assert one.hint or one.choices or one.name == "gpu_type"
+    assert one.why or one.off_because or one.name in {"version", "baseline", "gpu_type"}
     assert not one.off_because or one.off_because.endswith(".")
     assert not one.choices or one.default in dict(one.choices)
 

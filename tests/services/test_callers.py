@@ -47,6 +47,7 @@ from tensorant_app.services import (
     estimates,
     evaluations,
     examples,
+    gpus,
     imports,
     launches,
     links,
@@ -137,12 +138,11 @@ CASES: dict[str, Case] = {
     "connecting.remove_connection": Case(
         Permission.OWN, lambda s, c, w: connecting.remove_connection(s, c, w.connection)
     ),
-    "organizations.show_slots": Case(
-        Permission.SEE, lambda s, c, w: organizations.show_slots(s, c), is_own=True, is_personal=True
-    ),
-    "organizations.set_slots": Case(
-        Permission.ADMINISTER, lambda s, c, w: organizations.set_slots(s, c, "3"), is_own=True
-    ),
+    "slots.set_slots": Case(Permission.ADMINISTER, lambda s, c, w: slots.set_slots(s, c, "3"), is_own=True),
+    "projects.set_budget": Case(Permission.ADMINISTER, lambda s, c, w: projects.set_budget(s, c, w.project_id, "200")),
+    "projects.show_budget": Case(Permission.SEE, lambda s, c, w: projects.show_budget(s, c, w.project_id)),
+    "gpus.list_gpus": Case(Permission.SEE, lambda s, c, w: gpus.list_gpus(s, c, w.project_id, typed(w))),
+    "gpus.complete_form": Case(Permission.SEE, lambda s, c, w: gpus.complete_form(s, c, w.project_id, typed(w))),
     "offers.note_looking": Case(
         Permission.SEE, lambda s, c, w: offers.note_looking(s, c, 2), is_own=True, is_personal=True
     ),

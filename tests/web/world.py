@@ -29,7 +29,7 @@ from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.pages.run_actions import LaunchCard
+from tensorant_app.pages.launch_words import LaunchCard
 from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.imports import errors_key
@@ -93,6 +93,9 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.rename": Case(
         Role.MEMBER, lambda world, person: [{"name": "Other"}], _in("/settings"), names_ours=True
     ),
+    "ProjectSettingsState.save_budget": Case(
+        Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
@@ -145,6 +148,15 @@ def configure_of(world: World) -> str:
     return routes.configure(world.project_id)
 
 
+def configure_with_account(world: World) -> str:
+    connection_of(world)
+    with unit_of_work() as session:
+        stranger = world.stranger.organization_id
+        if find_connection(session, stranger, ConnectionKind.RUNPOD_COMPUTE) is None:
+            connect(session, stranger)
+    return configure_of(world)
+
+
 RUN_HANDLERS: dict[str, Case] = {
     **{
         f"RunsState.{name}": Case(arguments=lambda world, person, given=given: list(given), path=runs_of)
@@ -154,6 +166,10 @@ RUN_HANDLERS: dict[str, Case] = {
     "RunsState.follow": Case(path=runs_of, names_ours=True),
     "ConfigureState.load": Case(path=configure_of, names_ours=True),
     "ConfigureState.check": Case(path=configure_of, names_ours=True),
+    "GpuListState.load": Case(path=configure_of, names_ours=True),
+    "GpuListState.show": Case(path=configure_of, names_ours=True),
+    "GpuListState.watch": Case(path=configure_of, names_ours=True),
+    "GpuListState.refresh": Case(Role.MEMBER, path=configure_with_account),
     "ConfigureState.leave": Case(arguments=lambda world, person: ["epochs", "3"], path=configure_of),
     **{
         f"ConfigureState.{name}": Case(
