@@ -21,7 +21,7 @@ from tensorant_app.domain.members import Caller, Role, operator
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.splits import Counts, Shares
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import bases, evaluations, imports, organizations, projects, runs, versions
+from tensorant_app.services import bases, evaluations, imports, launches, organizations, projects, runs, versions
 from tensorant_app.services.connections import store
 from tensorant_app.services.runs import RunDetail
 from trainer.contract import Base
@@ -217,8 +217,12 @@ def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, recipe: Recipe,
             settings=recipe.settings,
             placement=recipe.placement,
         )
+    with reading() as session:
+        rented = launches.show_launch(session, caller, run_id).rented
+    if rented is not None:
+        tell(f"  {rented.count} × {rented.label} at {rented.rate}, billed to the key that ends in {rented.account}")
     with unit_of_work() as session:
-        runs.launch_run(session, caller, run_id)
+        runs.launch_run(session, caller, run_id, shown_price=rented.rate if rented else None)
     return run_id
 
 
