@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import sys
 import threading
 import time
@@ -53,6 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--headless", action="store_true")
     parser.add_argument("--folder", type=Path, default=Path(user_data_dir("tensorant-demo-runpod", appauthor=False)))
     args = parser.parse_args(arguments)
+    # Whatever ends the demo, its Pods end with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     trainer = RealTrainer(Path(sys.executable))
     emulator = Emulator(args.folder / "runpod", clock=RealClock(), start=trainer.start, pace=PACE)
     with emulator, passing_time(emulator):
@@ -72,9 +75,11 @@ def passing_time(emulator: Emulator) -> Iterator[None]:
 
     clockwork = threading.Thread(target=tick, name="clockwork", daemon=True)
     clockwork.start()
-    yield
-    over.set()
-    clockwork.join()
+    try:
+        yield
+    finally:
+        over.set()
+        clockwork.join()
 
 
 def point_console_at(emulator: Emulator, data_dir: Path) -> None:
