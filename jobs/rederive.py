@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jobs import tick
 from tensorant_app.db.session import unit_of_work
-from tensorant_app.services import accounts, connecting, evaluations, imports, machines, offers, runs, versions
+from tensorant_app.services import accounts, connecting, evaluations, imports, machines, offers, runs, spend, versions
 
-NOUNS = (connecting, offers, accounts, machines, runs, evaluations, versions, imports)
+NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, imports)
 
 
 @tick.rederive

@@ -153,9 +153,11 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
         "imports.react",
         "connections.check",
         "offers.refresh",
+        "spend.sync",
     }
     assert "test_the_same_hint_twice_looks_once" in text
     assert "test_a_poll_or_a_sweep_delivered_twice_changes_nothing_more" in text
     assert "test_the_same_hint_twice_asks_once" in text
     assert "test_every_hint_twice_changes_nothing" in text
     assert "test_the_same_hint_twice_reads_once" in text
+    assert "test_a_bill_that_is_asked_for_twice_is_booked_once" in text

@@ -50,6 +50,8 @@ class Machine(SQLModel, table=True):
     provider_id: str | None = None
     provider_ids: list[str] = Field(default_factory=list, sa_type=JsonType)
     """Every machine of its name that the account lists; one in ordinary times."""
+    billed_ids: list[str] = Field(default_factory=list, sa_type=JsonType)
+    """Every machine that ever bore its name: each of them is billed."""
     provider_status: str = ""
     presence: Presence | None = Field(default=None, sa_type=word_type(Presence))
     """What the last look at the account meant for it; None before the first."""
@@ -64,6 +66,8 @@ class Machine(SQLModel, table=True):
     watched_until: datetime | None = None
     """Somebody looks at its page until then."""
     stop_wanted_at: datetime | None = None
+    stopped_at: datetime | None = None
+    """From here on only its disk is billed."""
     release_wanted_at: datetime | None = None
     release_sent_at: datetime | None = None
     release_tries: int = 0

@@ -263,6 +263,7 @@ def _write(row: Machine, change: Change) -> None:
         return
     row.absent_since, row.absent_looks = None, 0
     row.provider_status, row.provider_ids = seen.provider_status, list(seen.provider_ids)
+    row.billed_ids = sorted({*row.billed_ids, *seen.provider_ids})
     if row.provider_id not in seen.provider_ids and len(seen.provider_ids) == 1:
         row.provider_id = seen.provider_ids[0]
     # A stopped machine says zero, and so does one that does not know yet: the last real price stays.

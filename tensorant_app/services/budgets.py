@@ -14,6 +14,7 @@ from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.money import ZERO, Money
+from tensorant_app.services import spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Budget:
     limit: Money | None
     """None: no limit."""
     taken: Money
-    """Estimated: what machines have cost, and what those that live may still cost until their deadline."""
+    """What machines have cost, by their bill or else estimated, and what those that live may still cost until their deadline."""
 
     @property
     def left(self) -> Money | None:
@@ -41,7 +42,10 @@ def budget_of(session: Session, project: Project) -> Budget:
         col(Machine.subject_id).in_(of_runs.union(of_evaluations)),
         col(Machine.released_at).is_(None) | (col(Machine.released_at) >= begin),
     )
-    return Budget(project.monthly_budget, Money.total(_cost(one, begin, now) for one in session.exec(rented)))
+    machines = session.exec(rented).all()
+    billed = spend.booked_since(session, [one.id for one in machines if one.state not in HOLDS_SLOT], begin)
+    costs = (billed[one.id] if one.id in billed else _cost(one, begin, now) for one in machines)
+    return Budget(project.monthly_budget, Money.total(costs))
 
 
 def _cost(machine: Machine, begin: datetime, now: datetime) -> Money:

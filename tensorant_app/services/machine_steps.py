@@ -11,7 +11,7 @@ from tensorant_app.db.machines import Machine, MachineEvent
 from tensorant_app.db.promise import promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import step
-from tensorant_app.domain import watching
+from tensorant_app.domain import spend, watching
 from tensorant_app.domain.machines import (
     LATE,
     LIFECYCLE,
@@ -28,6 +28,8 @@ from tensorant_app.services.machine_views import MachineView, view
 from trainer.contract import Ask, Phase
 
 TEND = "machines.tend"
+BILL = "spend.sync"
+_ASKS_BILL = {"appear": spend.SYNC, "catch": spend.SYNC, "confirm": spend.SOON}
 _KEEPS_REASON = frozenset({"confirm", "stick", "retry", "stop", "appear"})
 """Steps that don't change why the machine ends."""
 
@@ -62,6 +64,8 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
             machine.release_sent_at, machine.release_tries, machine.release_problem = None, 0, None
         case "retry":
             machine.release_sent_at = None
+        case "stop":
+            machine.stopped_at = at
         case "confirm":
             machine.released_at, machine.release_problem = at, None
     step(
@@ -74,6 +78,8 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
         reason=move.reason,
         sentence=move.sentence,
     )
+    if machine.connection_id is not None and move.verb in _ASKS_BILL:
+        promise(session, BILL, machine.id, at + _ASKS_BILL[move.verb])
 
 
 def tell_user(session: Session, machine: Machine) -> None:

@@ -188,6 +188,7 @@ def note_rented(session: Session, machine_id: UUID, rented: Rented, rules: Proof
     at = now_of(session)
     machine.presence, machine.seen_at, machine.provider_ids = Presence.PRESENT, at, [rented.provider_id]
     machine.provider_id, machine.provider_status = rented.provider_id, rented.provider_status
+    machine.billed_ids = sorted({*machine.billed_ids, rented.provider_id})
     # An answer of zero is one that does not know yet, not a gift.
     machine.rate = rented.rate if rented.rate else machine.rate
     sighting = Sighting(at, Presence.PRESENT, (rented.provider_id,), rented.provider_status, machine.rate)
