@@ -22,6 +22,7 @@ from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono, when
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
+from tensorant_app.pages.run_samples import evaluation_so_far
 from tensorant_app.pages.run_state import RunPageState as S
 from tensorant_app.pages.run_trial import full_draft_button, trial_label, trial_report
 from tensorant_app.pages.run_words import EventRow, SettingRow
@@ -141,6 +142,7 @@ def overview() -> rx.Component:
             ),
             _small("Tokens per second", S.speed_figure, S.speed, "Lowest of each stretch."),
         ),
+        evaluation_so_far(S.checkpoints, S.prompts),
         logs("overview-log"),
         class_name="stack",
     )

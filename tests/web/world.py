@@ -93,6 +93,9 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.rename": Case(
         Role.MEMBER, lambda world, person: [{"name": "Other"}], _in("/settings"), names_ours=True
     ),
+    "ProjectSettingsState.pin": Case(
+        Role.MEMBER, lambda world, person: [{"prompts": "Hello"}], _in("/settings"), names_ours=True
+    ),
     "ProjectSettingsState.save_budget": Case(
         Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
     ),
@@ -114,6 +117,9 @@ DATA_HANDLERS: dict[str, Case] = {
     "VersionPageState.load": Case(path=_VERSION, names_ours=True),
     "VersionPageState.watch": Case(path=_VERSION, names_ours=True),
     "VersionPageState.check": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
+    "VersionPageState.merge_system": Case(
+        Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
+    ),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "RowsState.load": Case(path=_VERSION, names_ours=True),
