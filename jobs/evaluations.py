@@ -49,7 +49,7 @@ def _start(lease: Lease, task: EvaluationTask) -> None:
         with reading() as session:
             doors = places.open_doors(session, task.organization_id, task.placement)
         base = find_base(task.base_repo_id, task.base_revision)
-        place = places.choose_place(doors, task.placement, task.refusals, doors.provider.offers())
+        place = places.choose_place(doors, task.placement, task.refusals, places.offers_of(doors))
         order = evaluations.order_machine(task, place, clock.now())
         training.stage_version(doors.volume, task.version_key, (Split.TEST,))
         machines.stage(doors.volume, order, evaluations.job_of(task, order, base))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 import logging
+import time
+from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from sqlmodel import Session
@@ -30,6 +32,7 @@ _SOON = timedelta(seconds=1)
 _GOING = frozenset({MachineState.RELEASING, MachineState.RELEASE_FAILED})
 _KEPT = frozenset({MachineState.HELD, MachineState.STOPPED})
 _TALKS = _KEPT | {MachineState.ASKED}
+_LOG_SECONDS = 15.0
 _MOST_LINES = 2_000
 _QUOTED = 3
 """Lines of the provider's log in a sentence."""
@@ -184,10 +187,16 @@ def _why_not_up(machine: MachineView, provider: Provider, at: datetime) -> str:
     if not is_given_up or machine.started_at is not None or machine.provider_id is None:
         return ""
     try:
-        lines = list(itertools.islice(provider.logs(machine.provider_id), _MOST_LINES))
+        lines = _read_some(provider.logs(machine.provider_id))
     except ProviderError:
         return ""
     return _quote(lines)
+
+
+def _read_some(stream: Iterator[LogLine]) -> list[LogLine]:
+    """A log that is written all the time never ends by itself."""
+    ends = time.monotonic() + _LOG_SECONDS
+    return list(itertools.takewhile(lambda line: time.monotonic() < ends, itertools.islice(stream, _MOST_LINES)))
 
 
 def _quote(lines: list[LogLine]) -> str:

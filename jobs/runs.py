@@ -62,7 +62,7 @@ def _start(lease: Lease, task: RunTask) -> None:
     try:
         with reading() as session:
             doors = places.open_doors(session, task.organization_id, task.placement)
-        place = places.choose_place(doors, task.placement, task.refusals, doors.provider.offers())
+        place = places.choose_place(doors, task.placement, task.refusals, places.offers_of(doors))
         order = training.order_machine(task, place, clock.now())
         training.stage_inputs(doors.volume, task, order, find_base(task.base_repo_id, task.base_revision))
     except (OSError, TensorantError) as error:

@@ -147,6 +147,7 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
         "machines.tend",
         "accounts.poll",
         "accounts.sweep",
+        "adapters.check",
         "runs.react",
         "evaluations.react",
         "versions.react",
@@ -156,6 +157,7 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
         "spend.sync",
     }
     assert "test_the_same_hint_twice_looks_once" in text
+    assert "test_a_file_that_is_checked_twice_is_taken_once" in text
     assert "test_a_poll_or_a_sweep_delivered_twice_changes_nothing_more" in text
     assert "test_the_same_hint_twice_asks_once" in text
     assert "test_every_hint_twice_changes_nothing" in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,12 +12,16 @@ from pathlib import Path
 from trainer.conduct import conduct, load_libraries, read_job, set_environment
 from trainer.contract import Base, EvaluateJob, MaskJob, TrainJob, TrainOptions, TrialLimits, dump, load
 from trainer.errors import exit_code_of
+from trainer.ranks import spread
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     match args.command:
         case "train":
+            if args.processes > 1 and "WORLD_SIZE" not in os.environ:
+                given = arguments if arguments is not None else sys.argv[1:]
+                spread(args.processes, given)
             return conduct(TrainJob, "runs", args.volume, args.job, _train)
         case "evaluate":
             return conduct(EvaluateJob, "evaluations", args.volume, args.job, _evaluate)
@@ -52,6 +57,8 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=what)
         command.add_argument("--volume", type=Path, required=True, help="the folder that all keys are relative to")
         command.add_argument("--job", required=True, help="key of job.json")
+        if name == "train":
+            command.add_argument("--processes", type=int, default=1, help="one for each GPU that trains")
     mask = commands.add_parser("mask", help="the chat template's view of every row")
     mask.add_argument("--job", type=Path, required=True, help="absolute path of the job file")
     _describe_files(commands)

@@ -45,6 +45,8 @@ MASK = "mask.parquet"
 MASK_SUMMARY = "mask.json"
 PROGRESS = "progress.json"
 CHECKPOINTS = "checkpoints"
+RANKS = "ranks"
+"""Folders of the other processes of an attempt on several GPUs, by number from 1."""
 
 SPLIT_COLUMNS = ("row", "example")
 """Columns of a split's Parquet file: the row's number in the imported file (int64, from 1) and the example as JSON text."""

@@ -109,6 +109,11 @@ WORDINGS: Mapping[str, Wording] = {
         "Read the log of the earlier starts: the process was most likely killed for its memory use.",
         exit_code=70,
     ),
+    "rank_lost": Wording(
+        "The process on GPU {rank} of {size} ended without a word, so the others could not go on.",
+        "Read the training log: it was most likely killed for its memory use. The last complete checkpoint is kept.",
+        exit_code=72,
+    ),
     "trial_over_time": Wording(
         "The trial was not finished within its {minutes} minutes; its report holds what was measured.",
         "Allow more minutes, fewer rows or a shorter context.",

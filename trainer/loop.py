@@ -223,7 +223,7 @@ class Loop:
 
     @property
     def folder(self) -> Path:
-        return self.attempt.outputs / CHECKPOINTS
+        return self.attempt.shared / CHECKPOINTS
 
     def _epoch(self) -> float:
         return self.progress.step / self.plan.steps_per_epoch

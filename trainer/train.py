@@ -11,6 +11,7 @@ from trainer.base import check_revision, free_memory, load_model, load_tokenizer
 from trainer.chat import Encoded, switches_of
 from trainer.contract import CHECKPOINTS, BadManifest, Outcome, Phase, Plan, Split, TrainJob, verify_folder
 from trainer.data import Example, Limits, encode_split, read_examples
+from trainer.distributed import World, join
 from trainer.errors import TrainerError
 from trainer.loop import Loop, fits_of, make_optimizer
 from trainer.lora import add_lora
@@ -27,15 +28,18 @@ def train(job: TrainJob, attempt: Attempt, watch: Watchdog) -> Ending:
     check_revision(job.base)
     tokenizer = load_tokenizer(job.base)
     rows, validation = encode_rows(job, attempt, watch, tokenizer)
-    plan = Plan.of(len(rows), job.options)
+    world = join()
+    plan = Plan.of(len(rows), job.options, world.size)
     if plan.total_steps == 0:
         raise TrainerError("nothing_to_train", what=f"{len(rows)} rows and {job.options.epochs} epochs make no step")
-    loop = _ready_loop(job, attempt, watch, rows, validation, plan)
+    loop = _ready_loop(job, attempt, watch, rows, validation, plan, world)
     if job.options.evaluate_at_checkpoints:
         loop.samples = make_samples(job, attempt, watch, tokenizer)
     watch.enter(Phase.TRAINING)
     loop.run()
     watch.check()
+    if world.rank:
+        return Ending(Outcome.DONE, step=loop.progress.step, total_steps=plan.total_steps)
     watch.enter(Phase.PACKAGING)
     _take_best(job, attempt, loop)
     unchecked = write_adapter(job, attempt, tokenizer, loop)
@@ -103,11 +107,17 @@ def _take_best(job: TrainJob, attempt: Attempt, loop: Loop) -> None:
 
 
 def _checkpoint_folders(job: TrainJob, attempt: Attempt) -> list[Path]:
-    return [attempt.outputs / CHECKPOINTS, *(attempt.volume / key / CHECKPOINTS for key in job.resume_from)]
+    return [attempt.shared / CHECKPOINTS, *(attempt.volume / key / CHECKPOINTS for key in job.resume_from)]
 
 
 def _ready_loop(
-    job: TrainJob, attempt: Attempt, watch: Watchdog, rows: list[Encoded], validation: list[Encoded], plan: Plan
+    job: TrainJob,
+    attempt: Attempt,
+    watch: Watchdog,
+    rows: list[Encoded],
+    validation: list[Encoded],
+    plan: Plan,
+    world: World,
 ) -> Loop:
     """Model, optimizer and the progress of the newest checkpoint, if there is one."""
     options = job.options
@@ -117,13 +127,13 @@ def _ready_loop(
     attempt.journal.event(
         "model_loaded", trained_parameters=sum(p.numel() for p in model.parameters() if p.requires_grad)
     )
-    found = checkpoint.newest(_checkpoint_folders(job, attempt), fits_of(len(rows), options))
+    found = checkpoint.newest(_checkpoint_folders(job, attempt), fits_of(len(rows), options, world.size))
     progress = checkpoint.Progress()
     if found is not None:
         progress = checkpoint.restore(found, model, optimizer)
         source = found.relative_to(attempt.volume).as_posix()
         attempt.journal.event("resumed", step=progress.step, checkpoint=source)
-    return Loop(model, rows, validation, options, plan, optimizer, progress, attempt, watch)
+    return Loop(model, rows, validation, options, plan, optimizer, progress, attempt, watch, world)
 
 
 def write_adapter(job: TrainJob, attempt: Attempt, tokenizer: PreTrainedTokenizerBase, loop: Loop) -> package.Unchecked:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable, Iterator
 
 from tensorant_app.providers.base import LogLine
@@ -13,8 +12,6 @@ from tensorant_app.providers.runpod_reading import read_time
 _FIRST_LINES = 5000
 """As many as RunPod hands out of the past."""
 _LONGEST_LINE = 64 * 1024
-_SILENCE = 5.0
-"""Seconds without a line after which a stream that is only kept alive is left: a worker must not wait in it."""
 
 
 def read_log(api: RunPodApi, pod_id: str, after: str | None) -> Iterator[LogLine]:
@@ -27,32 +24,21 @@ def read_log(api: RunPodApi, pod_id: str, after: str | None) -> Iterator[LogLine
     headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after else {})
     try:
         with api.stream(f"/pods/{pod_id}/logs", params, headers) as response:
-            heard_at = time.monotonic()
             for number, data in events(response.iter_bytes()):
-                if data is None:
-                    if time.monotonic() - heard_at > _SILENCE:
-                        return
-                    continue
-                heard_at = time.monotonic()
                 if (after is None or not _is_behind(number, after)) and (line := _line(number, data)):
                     yield line
     except Lost:
         return  # silent, or broken off: nothing is lost, the next call reads on
 
 
-def events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str | None]]:
-    """(id, data) of each event, and None as the data of a comment, which only keeps the connection alive.
-
-    Other fields are left out, and so is a line too long to be one of ours.
-    """
+def events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:
+    """(id, data) of each event; comments and other fields are left out, and so is a line too long to be one of ours."""
     number = ""
     data: list[str] = []
     for line in _lines(pieces):
         field, _, value = line.partition(":")
         value = value.removeprefix(" ")
-        if line.startswith(":"):
-            yield number, None
-        elif line == "":
+        if line == "":
             if data:
                 yield number, "\n".join(data)
             data = []

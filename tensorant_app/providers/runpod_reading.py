@@ -21,7 +21,7 @@ _PRESENCE = {
     "RUNNING": Presence.PRESENT,
     "EXITED": Presence.STOPPED,
     # The host could not bring the container up, and never will.
-    "ERROR": Presence.EXITED,
+    "ERROR": Presence.ERROR,
     "TERMINATED": Presence.GONE,
 }
 _STILL = frozenset({"EXITED", "TERMINATED"})

@@ -113,7 +113,7 @@ def ask_machine(session: Session, order: Order, subcommand: str) -> None:
         data_center=order.data_center,
         options=dict(order.options),
         state=MachineState.ASKED,
-        command=[subcommand, "--volume", ".", "--job", f"{order.keys.inputs}/{JOB}"],
+        command=_command(order, subcommand),
         inputs_key=order.keys.inputs,
         outputs_key=order.keys.outputs,
         deadline=order.deadline,
@@ -124,6 +124,12 @@ def ask_machine(session: Session, order: Order, subcommand: str) -> None:
     promise(session, TEND, machine.id)
     if order.connection_id is not None:
         promise(session, POLL, order.connection_id, at + watching.POLL)
+
+
+def _command(order: Order, subcommand: str) -> list[str]:
+    """Arguments of the trainer; on several GPUs it becomes one process for each."""
+    command = [subcommand, "--volume", ".", "--job", f"{order.keys.inputs}/{JOB}"]
+    return [*command, "--processes", str(order.gpu_count)] if order.gpu_count > 1 and subcommand == "train" else command
 
 
 def want_release(session: Session, use: Use, subject_id: UUID) -> None:

@@ -46,7 +46,7 @@ class TestListing:
             ("STARTING", Presence.PRESENT),
             ("RUNNING", Presence.PRESENT),
             ("EXITED", Presence.STOPPED),
-            ("ERROR", Presence.EXITED),
+            ("ERROR", Presence.ERROR),
             ("TERMINATED", Presence.GONE),
             ("HIBERNATING", Presence.UNKNOWN),
             (None, Presence.UNKNOWN),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 
@@ -11,7 +10,6 @@ import httpx
 import pytest
 
 from tensorant_app.domain.errors import AuthFailed, Denied, Transient
-from tensorant_app.providers import runpod_logs
 from tensorant_app.providers.runpod_logs import events
 from tests.providers.answers import Answers, account, problem
 
@@ -93,21 +91,7 @@ def test_events_are_read_however_the_pieces_fall() -> None:
 
     for size in (1, 2, 3, 7, 1000):
         pieces = [whole[start : start + size] for start in range(0, len(whole), size)]
-        assert list(events(pieces)) == [("", None), ("1", "a\nb"), ("2", "c")]
-
-
-def test_a_stream_that_is_only_kept_alive_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(runpod_logs, "_SILENCE", 0.05)
-
-    def alive() -> Iterator[bytes]:
-        yield event("1", "one")
-        while True:
-            time.sleep(0.01)
-            yield b": keep-alive\n\n"
-
-    answers = Answers(httpx.Response(200, content=alive()))
-
-    assert [line.text for line in account(answers).logs("pod_a")] == ["one"]
+        assert list(events(pieces)) == [("1", "a\nb"), ("2", "c")]
 
 
 def test_what_is_no_line_is_left_out() -> None:

@@ -13,7 +13,7 @@ from tests.runpod_emulator.pods import Pod
 from tests.runpod_emulator.things import Things
 from tests.runpod_emulator.workers import Container
 
-_SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_([\w.\-/]+)\s*\}\}")
+_SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_(\w+)\s*\}\}")
 
 
 def container_of(pod: Pod, folder: Path, things: Things, api_url: str, release: Callable[[], None]) -> Container:

@@ -21,7 +21,7 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Member, Organization
 from tensorant_app.db.projects import Project
-from tensorant_app.db.runs import Adapter, Run
+from tensorant_app.db.runs import Adapter, AdapterUpload, Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain import run_form
@@ -31,13 +31,14 @@ from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import ALLOWED, OPERATOR_MAY, Caller, Permission, Role, operator
-from tensorant_app.domain.runs import RunPurpose, RunState
+from tensorant_app.domain.runs import AdapterUploadState, RunPurpose, RunState
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.domain.splits import Fractions
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import (
     accounts,
+    adapter_uploads,
     baselines,
     bases,
     connecting,
@@ -157,6 +158,22 @@ CASES: dict[str, Case] = {
     "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
     "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
     "accounts.list_accounts": Case(Permission.SEE, lambda s, c, w: accounts.list_accounts(s, c), is_own=True),
+    "adapter_uploads.cancel_any": Case(
+        Permission.PREPARE, lambda s, c, w: adapter_uploads.cancel_any(s, c, _handed_in(s, w.queued_run))
+    ),
+    "adapter_uploads.finish_any": Case(
+        Permission.PREPARE, lambda s, c, w: adapter_uploads.finish_any(s, c, _handed_in(s, w.queued_run))
+    ),
+    "adapter_uploads.show_any": Case(
+        Permission.PREPARE, lambda s, c, w: adapter_uploads.show_any(s, c, _handed_in(s, w.queued_run))
+    ),
+    "adapter_uploads.show_uploaded": Case(
+        Permission.SEE, lambda s, c, w: adapter_uploads.show_uploaded(s, c, w.queued_run)
+    ),
+    "adapter_uploads.start_adapter_upload": Case(
+        Permission.SPEND,
+        lambda s, c, w: adapter_uploads.start_adapter_upload(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY), 100),
+    ),
     "baselines.list_baselines": Case(Permission.SEE, lambda s, c, w: baselines.list_baselines(s, c, w.project_id)),
     "bases.inspect_for": Case(
         Permission.PREPARE, lambda s, c, w: bases.inspect_for(c, BASE_REPO_ID, BASE_REVISION), is_own=True
@@ -523,6 +540,24 @@ def _checked(session: Session, subject_id: UUID) -> UUID:
         subject = session.get(Run, subject_id) or session.get_one(Evaluation, subject_id)
         subject.state = RunState.LAUNCHING if isinstance(subject, Run) else EvaluationState.LAUNCHING
     return subject_id
+
+
+def _handed_in(session: Session, run_id: UUID) -> UUID:
+    """An adapter.zip that is on its way."""
+    run = session.get(Run, run_id)
+    if run is None:
+        return uuid4()
+    row = AdapterUpload(
+        id=uuid4(),
+        created_at=now_of(session),
+        organization_id=run.organization_id,
+        run_id=run_id,
+        size=100,
+        state=AdapterUploadState.RECEIVING,
+    )
+    session.add(row)
+    session.flush()
+    return row.id
 
 
 def _stray(session: Session, organization_id: UUID) -> UUID:
