@@ -61,13 +61,26 @@ def _parser() -> argparse.ArgumentParser:
             command.add_argument("--processes", type=int, default=1, help="one for each GPU that trains")
     mask = commands.add_parser("mask", help="the chat template's view of every row")
     mask.add_argument("--job", type=Path, required=True, help="absolute path of the job file")
-    view = commands.add_parser("mask-file", help="the same of a file of rows, as JSON on standard output")
+    _describe_files(commands)
+    commands.add_parser("check", help="train one step of a tiny random model and tell what this machine can do")
+    fetch = commands.add_parser("fetch-base", help="unpack the demo base model")
+    fetch.add_argument("dest_root", type=Path)
+    verify = commands.add_parser("verify-adapter", help="used by the trainer itself")
+    for name in ("base", "adapter", "probe"):
+        verify.add_argument(f"--{name}", type=Path, required=True)
+    verify.add_argument("--quantised", action="store_true")
+    return parser
+
+
+def _describe_files(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """What works on a file, without a volume."""
+    view = commands.add_parser("mask-file", help="the template's view of a file of rows, as JSON on standard output")
     view.add_argument("file", type=Path)
     view.add_argument("--tokenizer", type=Path, required=True, help="folder with the tokenizer and its chat template")
     view.add_argument("--context", type=int, help="the longest sequence, in tokens")
     view.add_argument("--merge-system", action="store_true", help="put the system text before the first user text")
     trial = commands.add_parser(
-        "trial-file", help="measure a few steps and extrapolate the whole run; JSON on standard output"
+        "trial-file", help="measure a few steps and extrapolate the run; JSON on standard output"
     )
     trial.add_argument("file", type=Path)
     trial.add_argument("--base", type=Path, required=True, help="folder of the base model")
@@ -79,14 +92,6 @@ def _parser() -> argparse.ArgumentParser:
     package.add_argument("--base", type=Path, help="folder of the base model")
     package.add_argument("--max-rank", type=int, help="the highest rank that the server takes")
     package.add_argument("--unpack", type=Path, help="folder that receives the verified files")
-    commands.add_parser("check", help="train one step of a tiny random model and tell what this machine can do")
-    fetch = commands.add_parser("fetch-base", help="unpack the demo base model")
-    fetch.add_argument("dest_root", type=Path)
-    verify = commands.add_parser("verify-adapter", help="used by the trainer itself")
-    for name in ("base", "adapter", "probe"):
-        verify.add_argument(f"--{name}", type=Path, required=True)
-    verify.add_argument("--quantised", action="store_true")
-    return parser
 
 
 # The imports below come late: torch takes seconds, and by then the lock is held and the heartbeat is going.

@@ -73,6 +73,8 @@ def join() -> World:
     import torch
     import torch.distributed as dist
 
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if not dist.is_initialized():
         dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
     return World(dist.get_rank(), size)

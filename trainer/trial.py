@@ -65,10 +65,7 @@ def measure(
     clock: Callable[[], float] = time.monotonic,
     note: Callable[[StepCost], None] = lambda cost: None,
 ) -> tuple[list[StepCost], bool]:
-    """The steps measured, and whether the time sufficed. Rows are gone through again where they are fewer.
-
-    `note` is told each step as soon as it is measured, so that a trial that is ended has something to show.
-    """
+    """The steps measured, and whether the time sufficed; `note` is told each at once, for a trial that is ended."""
     batch = loop.options.micro_batch_size * loop.options.accumulation
     windows = [list(rows[first : first + batch]) for first in range(0, len(rows), batch)]
     shape, ends = shape_of(loop.model), time.monotonic() + 60 * limits.minutes
@@ -77,7 +74,7 @@ def measure(
     for number in range(limits.steps):
         if time.monotonic() >= ends:
             return costs, False
-        chosen = windows[number % len(windows)]
+        chosen = windows[number % len(windows)]  # where rows are few they are gone through again
         began = clock()
         try:
             loop.train_on(chosen)

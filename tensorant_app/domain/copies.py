@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import NamedTuple
 
 KEY_BYTES = 16
@@ -30,20 +30,24 @@ class Duplicate:
 
 def keys_of(messages: Sequence[Mapping[str, object]]) -> Keys:
     """Of the messages of a stored example."""
-    return keys_of_texts((str(m["role"]), _text_of(m)) for m in messages)
+    said = [(str(m["role"]), _text_of(m)) for m in messages]
+    return keys_of_texts([role for role, _ in said], [text for _, text in said])
 
 
-def keys_of_texts(messages: Iterable[tuple[str, str]]) -> Keys:
-    """Of role and text, in order."""
-    system, said, last = b"", b"", b""
-    for role, text in messages:
-        said += last
-        last = b""
-        if role == "system":
-            system += _plain(text) + b"\x1f"
-        else:
-            last = role[:1].encode() + _plain(text) + b"\x1f"
-    return Keys(_digest(said + last), _digest(system + b"\x1e" + said))
+def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> Keys:
+    """Of roles and texts, in order. NUL stands between them, which no stored text holds."""
+    if "system" in roles:
+        system = _plain("\0".join([text for role, text in zip(roles, texts, strict=True) if role == "system"]))
+        texts = [text for role, text in zip(roles, texts, strict=True) if role != "system"]
+        roles = [role for role in roles if role != "system"]
+    else:
+        system = b""
+    before = "".join([role[0] for role in roles]).encode() + _plain("\0".join(texts[:-1]))
+    last = _plain(texts[-1]) if texts else b""
+    return Keys(
+        blake2b(before + b"\0" + last, digest_size=KEY_BYTES).digest(),
+        blake2b(before + b"\0" + system, digest_size=KEY_BYTES).digest(),
+    )
 
 
 def copy_key(example: str) -> str:
@@ -74,7 +78,3 @@ def _plain(text: str) -> bytes:
         return text.encode().translate(_LOWER, _SPACES)
     folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
     return "".join(folded.split()).encode()
-
-
-def _digest(data: bytes) -> bytes:
-    return hashlib.blake2b(data, digest_size=KEY_BYTES).digest()

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 from tensorant_app.domain.conversions import Converted, convert
@@ -18,6 +19,10 @@ from tensorant_app.domain.layouts import ColumnMapping
 
 ROW_LIMIT = 4 * 1024 * 1024
 """Bytes of one row as text."""
+
+
+FAULT_LIMIT = 100
+"""Faults of one row that are listed; one with more says so."""
 
 
 class Record(NamedTuple):
@@ -85,11 +90,14 @@ def read_record(record: Record, mapping: ColumnMapping, *, with_images: bool = F
     parsed = parse_object(body) if isinstance(body, bytes | str) else body
     if isinstance(parsed, tuple):
         return (RowError(record.row, record.line, "", parsed[1], f"{name_of(record)}: {parsed[2]}"),)
-    faults = list(value_faults(parsed))
+    faults = list(islice(value_faults(parsed), FAULT_LIMIT + 1))
     if not any(code is RowCode.TOO_DEEP for _, code, _ in faults):
         made = convert(parsed, mapping)
         found = faults_of(made.example, with_images=with_images)
-        faults += [*made.faults, *((made.source_path(path), code, end) for path, code, end in found)]
+        faults += made.faults
+        faults += [(made.source_path(path), code, end) for path, code, end in islice(found, FAULT_LIMIT + 1)]
+    if len(faults) > FAULT_LIMIT:
+        faults[FAULT_LIMIT:] = [("", faults[FAULT_LIMIT][1], "has more faults than are listed here.")]
     if faults:
         return tuple(_error(record, *fault) for fault in faults)
     return store(record, made.example, _places_of(made))

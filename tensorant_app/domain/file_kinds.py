@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from tensorant_app.domain.datasets import ROW_LIMIT
+from tensorant_app.domain.datasets import FAULT_LIMIT, ROW_LIMIT
 from tensorant_app.domain.json_values import DEPTH_LIMIT
 from tensorant_app.domain.tables import COLUMN_LIMIT
 
@@ -55,11 +55,14 @@ WORKBOOK_TEXTS_LIMIT = 48 * MIB
 PROBE_ROWS = 20
 IMAGE_PIXELS = 100_000_000
 MEMORY_LIMIT = 1024 * MIB
+SHARED_FROM = 16 * MIB
+"""From this size on a plain file is read by two processes; below, the second one costs more than it brings."""
 
 LIMITS: Mapping[str, str] = {
     "one row": f"{ROW_LIMIT // MIB} MiB of text",
     "depth of a row": f"{DEPTH_LIMIT} objects and lists inside each other",
     "whole numbers": "64 bits",
+    "faults of one row": f"{FAULT_LIMIT} are listed; a row with more says so",
     "columns of a table": f"{COLUMN_LIMIT:,}",
     "gzip and zip": f"unpack to at most {UNPACKED_RATIO} times their size (never less than {UNPACKED_FLOOR // MIB} MiB), "
     f"and {UNPACKED_LIMIT // MIB // 1024} GiB; they are unpacked as they are read, nothing is written to disk",
@@ -68,7 +71,7 @@ LIMITS: Mapping[str, str] = {
     "workbook": f"{WORKBOOK_LIMIT // MIB} MiB unpacked, {WORKBOOK_TEXTS_LIMIT // MIB} MiB of it shared texts",
     "rows looked at for the layout": f"{PROBE_ROWS}",
     "an image": f"{IMAGE_PIXELS:,} pixels; PNG, JPEG, WebP or GIF",
-    "memory of an import": f"{MEMORY_LIMIT // MIB} MiB; a file that needs more is refused",
+    "memory of an import": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is refused",
 }
 
 

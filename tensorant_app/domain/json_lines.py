@@ -17,12 +17,22 @@ class Tally:
     """What the reading counts beside its rows."""
 
     blank_lines: int = 0
+    lines: int = 0
+    """The number of the last line of JSON Lines that was read whole."""
 
 
-def read_json_lines(chunks: Iterable[bytes], tally: Tally) -> Iterator[Record | FileError]:
-    """UTF-8 text in pieces of any size, as rows; lines end at LF, and at CR where what it divides is not one value."""
-    row, line = 0, 0
+def read_json_lines(
+    chunks: Iterable[bytes], tally: Tally, *, row: int = 0, line: int = 0
+) -> Iterator[Record | FileError]:
+    """UTF-8 text in pieces of any size, as rows; lines end at LF, and at CR where what it divides is not one value.
+
+    `row` and `line` are the last numbers before the text.
+    """
     for raw in _lines(chunks):
+        if not raw or raw == b"\r":
+            line += 1
+            tally.blank_lines += 1
+            continue
         if len(raw) > ROW_LIMIT:
             yield too_long(f"Line {line + 1}")
             return
@@ -39,6 +49,7 @@ def read_json_lines(chunks: Iterable[bytes], tally: Tally) -> Iterator[Record | 
                 yield Record(row, line, body)
             else:
                 tally.blank_lines += 1
+    tally.lines = line
 
 
 def too_long(what: str) -> FileError:

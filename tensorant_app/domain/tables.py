@@ -69,8 +69,15 @@ def header_fault(header: Sequence[str]) -> str | None:
     for n, name in enumerate(header, start=1):
         if not name.strip():
             return f"Column {n} of the table has no name; the first row must name every column."
+    odd = next((n for n, name in enumerate(header, start=1) if not _is_text(name)), None)
+    if odd is not None:
+        return f"The name of column {odd} of the table is not UTF-8, or holds NUL; save the file as UTF-8."
     twice = next((name for name, count in Counter(header).items() if count > 1), None)
     return f"Two columns of the table are called {show(twice)}; rename one." if twice is not None else None
+
+
+def _is_text(name: str) -> bool:
+    return "\0" not in name and not any("\ud800" <= sign <= "\udfff" for sign in name)
 
 
 def _said(error: csv.Error) -> str:

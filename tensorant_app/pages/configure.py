@@ -242,7 +242,8 @@ def _estimate() -> rx.Component:
         data_list(
             Fact("Price", cost.price, shown=GpuListState.is_rented),
             Fact("Cap (est.)", cost.cap, under="If all time is used; not a billing cap", shown=GpuListState.is_rented),
-            Fact("Time", summary.time, under=summary.source),
+            Fact("Time", summary.time, under=summary.source, shown=~_IS_TRIAL),
+            Fact("Full run", summary.time, under=summary.source, shown=_IS_TRIAL),
             Fact("At most", State.typed["maximum_runtime_hours"], unit="h", shown=~_IS_TRIAL),
             Fact("At most", State.typed["trial_minutes"], unit="min", under="the trial", shown=_IS_TRIAL),
         ),

@@ -11,7 +11,7 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.cards import card, columns, page_head, row, stack
-from tensorant_app.components.forms import field, text_input
+from tensorant_app.components.forms import field, text_area, text_input
 from tensorant_app.components.stats import Fact, data_list
 from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono
@@ -36,11 +36,16 @@ class ProjectSettingsState(AppState):
     size: str = ""
     created: str = ""
     is_saved: bool = False
+    prompts: str = ""
+    """The pinned ones, one a line, as they were kept last."""
+    has_pinned: bool = False
     budget: str = ""
     """Dollars, as one would type them; empty for none."""
     taken: str = ""
     stamp: int = 0
     """Another number makes the budget's box anew."""
+    prompts_stamp: int = 0
+    """The same for the prompts."""
 
     @rx.event
     async def load(self) -> None:
@@ -50,8 +55,17 @@ class ProjectSettingsState(AppState):
         if view is not None and members is not None:
             self.size, self.created = parameters(view.base_parameters), exact(view.created_at)
             self.members = [MemberRow(one.name, one.email, one.role.value.capitalize()) for one in members]
-            self.is_saved = False
+            self.is_saved = self.has_pinned = False
+            self.prompts, self.prompts_stamp = "\n".join(view.sample_prompts), self.prompts_stamp + 1
             await self._load_budget(text)
+
+    @rx.event
+    async def pin(self, form: dict[str, Any]) -> None:
+        """Keep the prompts that every run answers at its checkpoints."""
+        text, prompts = segment(self, "projects"), str(form.get("prompts", ""))
+        await self._do(lambda session, caller: projects.pin_prompts(session, caller, id_of(text), prompts))
+        if not self.error:
+            self.prompts, self.has_pinned = prompts, True
 
     async def _load_budget(self, text: str) -> None:
         found = await self._see(lambda session, caller: projects.show_budget(session, caller, id_of(text)))
@@ -95,7 +109,11 @@ def project_settings_page() -> rx.Component:
         "settings",
         page_head("Settings"),
         columns(
-            [_name(), card(members, title="Members", padded=False, right=[meta("of the whole organization")])],
+            [
+                _name(),
+                _prompts(),
+                card(members, title="Members", padded=False, right=[meta("of the whole organization")]),
+            ],
             [_base(), _budget(), _deleting()],
         ),
         crumbs=[Crumb("Settings")],
@@ -122,6 +140,28 @@ def _name() -> rx.Component:
     off = action_with_reason(button("Save", kind="solid", disabled=True), reason)
     form = rx.el.form(stack(box, if_(AppState.me.may_prepare, save, off)), on_submit=ProjectSettingsState.rename)
     return card(form, title="Name")
+
+
+def _prompts() -> rx.Component:
+    off = ~AppState.me.may_prepare
+    state = ProjectSettingsState
+    area = text_area("prompts", default_value=state.prompts, rows=5, disabled=off, error=fault("prompts"))
+    box = field(
+        "prompts",
+        "One prompt a line",
+        rx.el.div(area, key=f"prompts-{state.prompts_stamp}"),
+        hint="At most 8, each at most 2,000 characters",
+        error=fault("prompts"),
+    )
+    words = "Each run answers them at its checkpoints, so that you can read on its page how the answers change."
+    save = row(button("Pin prompts", kind="solid", submits=True), if_(state.has_pinned, meta("Pinned")))
+    reason = "Viewers cannot pin prompts. Ask a member of the organization."
+    switched_off = action_with_reason(button("Pin prompts", kind="solid", disabled=True), reason)
+    form = rx.el.form(
+        stack(rx.el.p(words, class_name="meta"), box, if_(AppState.me.may_prepare, save, switched_off)),
+        on_submit=state.pin,
+    )
+    return card(form, title="Sample prompts")
 
 
 def _base() -> rx.Component:

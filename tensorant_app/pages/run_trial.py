@@ -39,8 +39,9 @@ class Trial:
     rows: list[TrialRow] = field(default_factory=list)
     memory: str = ""
     memory_percent: int = 0
-    findings: list[CheckLine] = field(default_factory=list)
-    """Advice, and what is missing with its reason."""
+    advice: list[CheckLine] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+    """Why a measurement is not there, a sentence each."""
     note: str = ""
     refusal: str = ""
     """Why no full draft can be made now."""
@@ -56,10 +57,8 @@ def trial_of(view: TrialView | None) -> Trial:
         rows=[_row(line) for line in lines],
         memory=f"The memory was {percent} % full at its peak" if percent else "",
         memory_percent=percent,
-        findings=[
-            *(CheckLine("warn", sentence) for sentence in advice),
-            *(CheckLine("wait", sentence) for sentence in missing_of(view)),
-        ],
+        advice=[CheckLine("warn", sentence) for sentence in advice],
+        missing=missing_of(view),
         note=view.report.note if view.report else "",
         refusal=view.refusal,
     )
@@ -74,7 +73,8 @@ def trial_report(trial: rx.Var[Trial]) -> rx.Component:
         if_(trial.rows.length() > 0, table),
         rx.el.div(
             if_text(trial.memory, memory_bar(trial.memory, [Share(trial.memory, trial.memory_percent)])),
-            if_(trial.findings.length() > 0, checks(trial.findings)),
+            if_(trial.advice.length() > 0, checks(trial.advice)),
+            rx.foreach(trial.missing, lambda sentence: rx.el.p(sentence, class_name="gray")),
             if_text(trial.note, rx.el.p(trial.note, class_name="meta")),
             class_name="cb stack tight",
         ),

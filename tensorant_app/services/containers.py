@@ -7,7 +7,6 @@ import gzip
 import stat
 import struct
 import zipfile
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -109,7 +108,9 @@ def _unpacked(opened: Opened, file: IO[bytes]) -> Iterator[bytes]:
                 if done > limit:
                     raise too_much(size, None, limit)
                 yield piece
-    except (EOFError, zlib.error, gzip.BadGzipFile, zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+    except (FileRefused, MemoryError):
+        raise
+    except Exception as error:  # a damaged archive makes its readers raise whatever their parsing stumbles over
         said = f"The {opened.wrapping} file is damaged or was cut off ({error}). Pack it again and send it whole."
         raise FileRefused(FileCode.BROKEN_ARCHIVE, said) from error
 
@@ -137,7 +138,9 @@ def _open_zip(path: Path) -> Opened:
         _check_index(path)
         with zipfile.ZipFile(path) as archive:
             members = archive.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError, struct.error, OSError) as error:
+    except (FileRefused, MemoryError):
+        raise
+    except Exception as error:  # as above
         raise FileRefused(FileCode.BROKEN_ARCHIVE, f"The zip file is damaged ({error}). Pack it again.") from error
     names = {member.filename for member in members}
     if "[Content_Types].xml" in names:
@@ -168,9 +171,14 @@ def _open_zip(path: Path) -> Opened:
 def _check_member(member: zipfile.ZipInfo) -> None:
     name, parts = member.filename, member.filename.replace("\\", "/").split("/")
     is_link = stat.S_ISLNK(member.external_attr >> 16)
+    if not name:
+        raise FileRefused(FileCode.BROKEN_ARCHIVE, "The zip file is damaged (a member has no name). Pack it again.")
     if is_link or ".." in parts or name.startswith(("/", "\\")) or ":" in parts[0]:
         why = "is a link" if is_link else "lies outside the archive's folder"
         raise FileRefused(FileCode.ARCHIVE_LEAVES_FOLDER, f"In the zip file, {name!r} {why}; pack plain files only.")
+    if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        said = f"In the zip file, {name!r} is packed by a method that is not read; pack it the usual way (deflate)."
+        raise FileRefused(FileCode.BROKEN_ARCHIVE, said)
     if member.flag_bits & 1:
         raise FileRefused(
             FileCode.BROKEN_ARCHIVE, f"In the zip file, {name!r} is locked by a password; pack it without."

@@ -76,7 +76,12 @@ def job_files(session: Session, caller: Caller, run_id: UUID) -> JobFiles:
     configuration = {
         "run": {"id": str(run.id), "name": run.name, "created_at": run.created_at.isoformat()},
         "base": {"repo_id": project.base_repo_id, "revision": project.base_revision},
-        "dataset": {"version": version.number, "content_sha256": version.content_sha256, "split": version.split},
+        "dataset": {
+            "version": version.number,
+            "content_sha256": version.content_sha256,
+            "split": version.split,
+            "merge_system": version.merge_system,
+        },
         "purpose": run.purpose.value,
         "settings": run.settings,
         **({"trial": run.trial} if run.trial else {}),

@@ -197,6 +197,7 @@ def create_full_draft(session: Session, caller: Caller, run_id: UUID) -> Draft:
         settings=run.settings,
         trial_id=run.id,
         margin=run.gate.get("margin", 0.0),
+        placement=run.placement,
     )
     write_audit(session, caller, "runs.full_draft", draft, trial=str(run.id))
     return Draft(draft, run.project_id)

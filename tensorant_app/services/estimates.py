@@ -115,7 +115,7 @@ def _time(
     session: Session, project: Project, version: DatasetVersion, settings: RunSettings, place: Placement, tokens: int
 ) -> _Time:
     """By this run's trial where there was one, else by runs like it, else by the formula."""
-    if measured := trials.prediction_for(session, version.id, settings):
+    if measured := trials.prediction_for(session, version.id, settings, place):
         return _Time(measured.low, measured.high, Source.TRIAL, "from this run's trial, optimizer steps only")
     paces = paces_of(session, project.id, settings.method, place)
     if paces:

@@ -5,7 +5,7 @@ A row taken here is byte for byte the one that the strict reading makes; a test 
 
 from __future__ import annotations
 
-import hashlib
+from hashlib import sha256
 from typing import Literal
 
 import msgspec
@@ -38,24 +38,23 @@ def read_plain_row(record: Record) -> Row | None:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     messages = chat.messages
-    if not messages or not _in_order(messages):
+    roles: list[str] = [message.role for message in messages]
+    texts = [message.content for message in messages]
+    if not messages or not _in_order(roles, texts):
         return None
     text = _ENCODER.encode(chat)
     # The shortest way to write the row: with no other sign than spaces beyond it, no key can stand twice.
     if len(body) - body.count(b" ") != len(text) - text.count(b" ") or b"\\u0000" in text:
         return None
-    keys = keys_of_texts([(message.role, message.content) for message in messages])
-    digest = hashlib.sha256(_SORTED.encode(chat)).hexdigest()
-    reply = len(messages[-1].content)
-    return Row(record.row, record.line, text.decode(), digest, keys.copy, keys.question, reply)
+    copy, question = keys_of_texts(roles, texts)
+    digest = sha256(_SORTED.encode(chat)).hexdigest()
+    return Row(record.row, record.line, text.decode(), digest, copy, question, len(texts[-1]))
 
 
-def _in_order(messages: list[_Message]) -> bool:
+def _in_order(roles: list[str], texts: list[str]) -> bool:
     """Begins with a question, ends with a reply, and no reply is empty."""
-    asked = False
-    for message in messages:
-        if message.role == "user":
-            asked = True
-        elif message.role == "assistant" and (not asked or not message.content or message.content.isspace()):
-            return False
-    return messages[-1].role == "assistant"
+    if roles[-1] != "assistant" or "user" not in roles or roles.index("assistant") < roles.index("user"):
+        return False
+    return not any(
+        role == "assistant" and (not text or text.isspace()) for role, text in zip(roles, texts, strict=True)
+    )

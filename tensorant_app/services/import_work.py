@@ -19,26 +19,14 @@ from tensorant_app.domain.datasets import FileError, Notice, Row, RowError
 from tensorant_app.domain.file_kinds import MEMORY_LIMIT
 from tensorant_app.domain.layouts import ColumnMapping, Layout
 from tensorant_app.domain.notices import COMMON_TOKENS, notices_of
+from tensorant_app.services.batches import ROWS_SCHEMA, Batch, table_of
 from tensorant_app.services.data_check import finders_for
 from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
 from trainer.contract import PROGRESS, RESULT, write_file
 
 ROWS, ERRORS, WARNINGS = "rows.parquet", "errors.jsonl", "warnings.jsonl"
-ROWS_SCHEMA = pa.schema(
-    [
-        ("row", pa.int64()),
-        ("line", pa.int64()),
-        ("example", pa.string()),
-        ("sha256", pa.string()),
-        ("copy_key", pa.binary(16)),
-        ("question_key", pa.binary(16)),
-        ("reply_length", pa.int64()),
-        ("places", pa.string()),
-    ]
-)
-"""The fields of `Row`, in order."""
-_BATCH = 4_000
+_BATCH, _BATCH_LENGTH = 4_000, 32 * 1024 * 1024
 _TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
 
@@ -47,7 +35,12 @@ def main(job_path: Path) -> None:
     """Read job["source"] into rows.parquet, errors.jsonl, warnings.jsonl and result.json beside the job."""
     job = json.loads(job_path.read_text())
     mapping = ColumnMapping(Layout(job["mapping"]["layout"]), job["mapping"]["columns"]) if job.get("mapping") else None
-    result = read_file(Path(job["source"]), job_path.parent, mapping=mapping, tokens=job.get("tokens", COMMON_TOKENS))
+    try:
+        result = read_file(
+            Path(job["source"]), job_path.parent, mapping=mapping, tokens=job.get("tokens", COMMON_TOKENS)
+        )
+    except MemoryError:
+        result = _too_large()
     write_file(job_path.parent / RESULT, json.dumps(result))
 
 
@@ -68,10 +61,10 @@ def read_file(
 def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = None) -> dict[str, Any]:
     """The strict reading alone: rows, errors, and what the whole file shows."""
     progress = _Progress(folder, source.stat().st_size, "reading")
-    reading = Reading(source, mapping=mapping, tell=progress.tell)
+    reading = Reading(source, mapping=mapping, tell=progress.tell, shares_work=True)
     summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
-        _Rows(folder / ROWS) as rows,
+        _Rows(folder / ROWS, summary) as rows,
         (folder / ERRORS).open("w", encoding="utf-8") as errors,
         (folder / WARNINGS).open("w", encoding="utf-8") as listed,
     ):
@@ -79,7 +72,11 @@ def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = Non
             match found:
                 case Row():
                     rows.add(found)
-                    summary.add(found)
+                case Batch(errors=faults):
+                    rows.add_batch(found)
+                    rejected += len({fault.row for fault in faults})
+                    for fault in faults:
+                        _write(errors, fault)
                 case RowError():
                     rejected += found.row != last_bad
                     last_bad = found.row
@@ -89,11 +86,24 @@ def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = Non
                     _write(listed, found)
                 case FileError():
                     return _result(reading, 0, 0, 0, found.message)
+        rows.flush()
         for notice in summary.notices():
             warnings += 1
             _write(listed, notice)
     accepted = len(summary.rows)
-    return _result(reading, accepted, rejected, warnings, None if accepted else _NONE) | summary.counts()
+    return _result(reading, accepted, rejected, warnings, None if accepted else _NONE) | {
+        "duplicates": summary.duplicate_rows,
+        "copies": summary.copied_rows,
+    }
+
+
+def _too_large() -> dict[str, Any]:
+    return {
+        "rows": 0,
+        "accepted": 0,
+        "rejected": 0,
+        "refused": "The file needs more memory than an import may take. Split it.",
+    }
 
 
 def list_notices(folder: Path, rows: int, tokens: tuple[str, ...] | list[str]) -> int:
@@ -111,7 +121,7 @@ def list_notices(folder: Path, rows: int, tokens: tuple[str, ...] | list[str]) -
 
 def _stored(path: Path) -> Iterator[Row]:
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(_BATCH // 4, use_threads=False):
+        for batch in file.iter_batches(256, use_threads=False):
             for values in batch.to_pylist():
                 yield Row(**values)
 
@@ -119,20 +129,34 @@ def _stored(path: Path) -> Iterator[Row]:
 class _Rows:
     """Rows of one Parquet file; a batch is compressed in a thread while the next one is read."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, summary: Summary) -> None:
+        self._summary = summary
         self._writer = pq.ParquetWriter(path, ROWS_SCHEMA, compression="zstd")
         self._pool = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
         self._batch: list[Row] = []
+        self._length = 0
 
     def add(self, row: Row) -> None:
         self._batch.append(row)
-        if len(self._batch) == _BATCH:
-            self._flush()
+        self._length += len(row.example)
+        if len(self._batch) == _BATCH or self._length > _BATCH_LENGTH:
+            self.flush()
 
-    def _flush(self) -> None:
-        table = pa.table([list(column) for column in zip(*self._batch, strict=True)], schema=ROWS_SCHEMA)
+    def flush(self) -> None:
+        if not self._batch:
+            return
+        self._summary.add(*self._batch)
+        table = table_of(self._batch)
         self._batch.clear()
+        self._length = 0
+        self._write(table)
+
+    def add_batch(self, batch: Batch) -> None:
+        self._summary.extend(batch.summary)
+        self._write(batch.open())
+
+    def _write(self, table: pa.Table) -> None:
         self._wait()
         self._pending = self._pool.submit(self._writer.write_table, table)
 
@@ -146,8 +170,7 @@ class _Rows:
 
     def __exit__(self, *_: object) -> None:
         try:
-            if self._batch:
-                self._flush()
+            self.flush()
             self._wait()
         finally:
             self._pool.shutdown()

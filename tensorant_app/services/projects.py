@@ -21,6 +21,7 @@ from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import Money
+from tensorant_app.domain.prompts import read_prompts
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import BaseFacts
@@ -43,6 +44,7 @@ class ProjectView:
     base_revision: str
     base_parameters: int
     created_at: datetime
+    sample_prompts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,15 @@ def rename_project(session: Session, caller: Caller, project_id: UUID, name: str
     write_audit(session, caller, "projects.rename", project.id)
 
 
+def pin_prompts(session: Session, caller: Caller, project_id: UUID, text: str) -> None:
+    """One prompt a line, at most 8; each run launched from now on answers them at its checkpoints."""
+    caller.require(Permission.PREPARE)
+    project = own_row(session, caller, Project, project_id, "project")
+    project.sample_prompts = read_prompts(text)
+    session.add(project)
+    write_audit(session, caller, "projects.pin_prompts", project.id, count=len(project.sample_prompts))
+
+
 def show_budget(session: Session, caller: Caller, project_id: UUID) -> Budget:
     """Of this month."""
     caller.require(Permission.SEE)
@@ -178,6 +189,7 @@ def view(project: Project) -> ProjectView:
         project.base_revision,
         project.base_parameters,
         project.created_at,
+        tuple(project.sample_prompts),
     )
 
 

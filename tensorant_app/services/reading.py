@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import TYPE_CHECKING, Union
 
 from tensorant_app.domain.data_codes import FileCode, RowCode
 from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
-from tensorant_app.domain.file_kinds import PROBE_ROWS, FileKind
+from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind
 from tensorant_app.domain.json_lines import Tally
 from tensorant_app.domain.json_text import parse_object
 from tensorant_app.domain.json_values import show_keys
@@ -21,8 +23,14 @@ from tensorant_app.services.parquet_files import read_parquet
 from tensorant_app.services.records import read_records
 from tensorant_app.services.workbooks import read_workbook
 
-Found = Row | RowError | Notice | FileError
+if TYPE_CHECKING:
+    from tensorant_app.services.batches import Batch
+
+Found = Union[Row, RowError, Notice, FileError, "Batch"]
 _Raw = Record | RowError | Notice | FileError
+
+
+WORKERS = min(2, os.cpu_count() or 1)
 
 
 @dataclass(slots=True)
@@ -38,6 +46,8 @@ class Reading:
     """The folder of a vision project's images; without one, an image in a row is a fault."""
     tell: Callable[[int], None] = lambda at: None
     """Hears how many bytes of the file have been read."""
+    shares_work: bool = False
+    """A large plain file is read by several processes, and its rows come as a `Batch` of many."""
     kind: FileKind | None = None
     opened: Opened | None = None
     tally: Tally = field(default_factory=Tally)
@@ -70,6 +80,9 @@ class Reading:
         if self.mapping is None:
             self.mapping = probe.mapping(self.layout)
         is_plain_chat = self.images is None and self.mapping == ColumnMapping(Layout.CHAT, {"messages": "messages"})
+        if self.shares_work and is_plain_chat and self.kind is FileKind.JSON_LINES and _is_large(self.path):
+            yield from self._shared(self.opened, self.mapping)
+            return
         folder = ImageFolder(self.images) if self.images else None
         for found in chain(probe.seen, raw):
             if isinstance(found, Record):
@@ -85,6 +98,19 @@ class Reading:
             self.rows = found.row or self.rows
         if self.rows == 0:
             yield FileError(FileCode.EMPTY, "The file is empty; put at least one example into it.")
+
+    def _shared(self, opened: Opened, mapping: ColumnMapping) -> Iterator[Found]:
+        """The file once more from its beginning, which was read for its layout."""
+        from tensorant_app.services.batches import read_batches
+
+        self.tally = Tally()
+        for batch in read_batches(read_text(opened, self.tell), mapping):
+            self.rows = batch.last_row
+            self.tally.blank_lines += batch.blank_lines
+            yield batch
+            if batch.refused is not None:
+                yield batch.refused
+                return
 
     def _strictly(self, record: Record, mapping: ColumnMapping, folder: ImageFolder | None) -> Iterator[Row | RowError]:
         read = read_record(record, mapping, with_images=folder is not None)
@@ -105,6 +131,10 @@ class Reading:
                 return read_workbook(opened.path, self.tally)
         self.kind, records = read_records(read_text(opened, self.tell), self.tally)
         return iter(records)
+
+
+def _is_large(path: Path) -> bool:
+    return WORKERS > 1 and path.stat().st_size >= SHARED_FROM
 
 
 class _Probe:

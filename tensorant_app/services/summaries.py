@@ -33,23 +33,34 @@ class Summary:
     exact: array[int] = field(default_factory=lambda: array("Q"))
     copies: array[int] = field(default_factory=lambda: array("Q"))
     questions: array[int] = field(default_factory=lambda: array("Q"))
+    duplicate_rows: int = 0
+    """Rows that repeat an earlier one exactly; known once the notices were read."""
+    copied_rows: int = 0
+    """Rows that repeat an earlier one but for case, white space or system text."""
 
-    def add(self, row: Row) -> None:
-        self.rows.append(row.row)
-        self.lines.append(row.line or 0)
-        self.lengths.append(row.reply_length)
-        self.exact.append(int(row.sha256[:16], 16))
-        self.copies.append(int.from_bytes(row.copy_key[:8], "big"))
-        self.questions.append(int.from_bytes(row.question_key[:8], "big"))
+    def add(self, *rows: Row) -> None:
+        self.rows.extend([row.row for row in rows])
+        self.lines.extend([row.line or 0 for row in rows])
+        self.lengths.extend([row.reply_length for row in rows])
+        self.exact.frombytes(bytes.fromhex("".join([row.sha256[:16] for row in rows])))
+        self.copies.frombytes(b"".join([row.copy_key[:8] for row in rows]))
+        self.questions.frombytes(b"".join([row.question_key[:8] for row in rows]))
+
+    def extend(self, later: Summary) -> None:
+        """By the rows of another one that follow."""
+        for name in ("rows", "lines", "lengths", "exact", "copies", "questions"):
+            getattr(self, name).extend(getattr(later, name))
 
     def notices(self) -> Iterator[Notice]:
-        """In the rows' order; of copies, the first one is not named."""
+        """In the rows' order; of copies, the first one is not named. Counts what it names."""
         exact, copies, questions = (_firsts(keys) for keys in (self.exact, self.copies, self.questions))
         short, long = self._usual_lengths()
         for n, length in enumerate(self.lengths):
             if exact[n] != n:
+                self.duplicate_rows += 1
                 yield self._notice(n, NoticeCode.DUPLICATE, f"repeats row {self.rows[exact[n]]}.")
             elif copies[n] != n:
+                self.copied_rows += 1
                 end = f"repeats row {self.rows[copies[n]]} but for case, white space or system text."
                 yield self._notice(n, NoticeCode.COPY, end)
             elif questions[n] != n:
@@ -61,11 +72,6 @@ class Summary:
             elif length > long:
                 end = f"has a reply of {length:,} characters, far longer than the file's others."
                 yield self._notice(n, NoticeCode.LONG_REPLY, end)
-
-    def counts(self) -> dict[str, int]:
-        """How many rows repeat an earlier one, exactly and but for case and space."""
-        exact, copies = (sum(first != n for n, first in enumerate(_firsts(keys))) for keys in (self.exact, self.copies))
-        return {"duplicates": exact, "copies": copies}
 
     def _usual_lengths(self) -> tuple[float, float]:
         """Shorter or longer than these is suspicious."""

@@ -10,13 +10,15 @@ from uuid import UUID
 
 from sqlmodel import Session, col, select
 
+from tensorant_app.db.machines import Machine
 from tensorant_app.db.runs import Run
-from tensorant_app.domain.connections import LOCAL
+from tensorant_app.domain.connections import LOCAL, RUNPOD
 from tensorant_app.domain.errors import Conflict
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings, cost_of
 from tensorant_app.providers.base import FileStore
@@ -110,14 +112,22 @@ def require_finished(session: Session, run: Run) -> None:
         raise Conflict(sentence)
 
 
-def prediction_for(session: Session, version_id: UUID, settings: RunSettings) -> Prediction | None:
-    """What the newest trial of this version measured for settings that take the same time."""
+def prediction_for(session: Session, version_id: UUID, settings: RunSettings, place: Placement) -> Prediction | None:
+    """What the newest trial of this version measured, on such a machine, for settings that take the same time."""
     wanted = _timed(settings.as_values())
-    found = select(Run.settings, Run.trial_report).where(
-        Run.version_id == version_id,
-        Run.purpose == RunPurpose.TRIAL,
-        Run.state == RunState.COMPLETED,
-        col(Run.trial_report).is_not(None),
+    rented = col(Machine.gpu_type).in_(place.gpu_types[:1])
+    found = (
+        select(Run.settings, Run.trial_report)
+        .join(Machine, (col(Machine.subject_id) == col(Run.id)) & (col(Machine.attempt) == col(Run.attempt)))
+        .where(
+            Run.version_id == version_id,
+            Run.purpose == RunPurpose.TRIAL,
+            Run.state == RunState.COMPLETED,
+            col(Run.trial_report).is_not(None),
+            Machine.use == Use.RUN,
+            Machine.gpu_count == place.gpu_count,
+            rented if place.provider == RUNPOD else col(Machine.provider) != RUNPOD,
+        )
     )
     for stored, report in session.exec(found.order_by(col(Run.created_at).desc()).limit(20)):
         if _timed(stored) == wanted and (measured := _stored(report)) and measured.prediction:
@@ -134,8 +144,10 @@ def _stored(report: Mapping[str, Any] | None) -> TrialReport | None:
 
 
 def _price(machine: MachineView | None) -> HourlyRate | None:
-    """This computer costs nothing."""
-    return HourlyRate(Money(0)) if machine is not None and machine.provider == LOCAL else None
+    """Of the whole machine; this computer costs nothing."""
+    if machine is None:
+        return None
+    return HourlyRate(Money(0)) if machine.provider == LOCAL else machine.rate
 
 
 def _why_none(run: Run) -> str:

@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from tensorant_app.domain.data_codes import FileCode, RowCode
 from tensorant_app.domain.datasets import Record, RowError
@@ -27,16 +26,9 @@ def read_workbook(path: Path, tally: Tally) -> Iterator[Record | RowError]:
             book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
             yield from _read_sheet(_only_sheet(book), tally)
             book.close()
-    except (
-        zipfile.BadZipFile,
-        KeyError,
-        ValueError,
-        TypeError,
-        AttributeError,
-        IndexError,
-        ParseError,
-        EOFError,
-    ) as error:
+    except (FileRefused, MemoryError):
+        raise
+    except Exception as error:  # openpyxl raises whatever a damaged workbook makes of its parsing
         said = f"The workbook cannot be read ({error}). Save it again as .xlsx."
         raise FileRefused(FileCode.BROKEN_WORKBOOK, said) from error
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tensorant_app.domain.copies import Duplicate, find_duplicates
 from tensorant_app.domain.data_codes import RowCode
-from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Row, RowError, read_record
+from tensorant_app.domain.datasets import FAULT_LIMIT, ROW_LIMIT, FileError, Row, RowError, read_record
 from tensorant_app.domain.json_lines import Tally, read_json_lines
 from tensorant_app.domain.json_values import DEPTH_LIMIT
 from tensorant_app.domain.layouts import ColumnMapping, Layout
@@ -297,6 +297,14 @@ def test_every_fault_of_a_row_and_every_bad_row_is_named() -> None:
     named = [(item.row, item.path) for item in found if isinstance(item, RowError)]
     assert named == [(2, "messages[0].role"), (2, "messages[0].content"), (2, "messages[1].content"), (3, "")]
     assert [item.row for item in found if isinstance(item, Row)] == [1, 4]
+
+
+def test_a_row_with_very_many_faults_lists_the_first_and_says_that_there_are_more() -> None:
+    found = read(chat(*["x"] * 500))
+
+    assert len(found) == FAULT_LIMIT + 1
+    assert isinstance(found[-1], RowError)
+    assert found[-1].message == "Row 1 (line 1): the row has more faults than are listed here."
 
 
 def test_a_huge_line_among_good_ones_ends_the_reading_and_is_named() -> None:

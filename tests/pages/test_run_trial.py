@@ -38,10 +38,8 @@ def test_the_report_shows_each_number_and_says_why_one_is_missing(owner: Person)
     assert rows["Optimizer step"] == "1 s"
     assert rows["Peak memory allocated"] == "15,000 MB"
     assert rows["Peak memory reserved"] == "–"
-    assert [(line.verdict, line.sentence) for line in page.trial.findings] == [
-        ("warn", "The memory is 94% full."),
-        ("wait", "There is no GPU here."),
-    ]
+    assert [(line.verdict, line.sentence) for line in page.trial.advice] == [("warn", "The memory is 94% full.")]
+    assert page.trial.missing == ["There is no GPU here."]
     assert page.trial.memory_percent == 94
     assert "Neither a quality evaluation nor a quote" in page.trial.note
     assert page.trial.refusal == ""
@@ -53,7 +51,7 @@ def test_a_trial_that_failed_shows_its_report_and_why_there_is_no_full_draft(own
     page = visit(RunPageState, owner, address(run_id), "enter", "load")
 
     assert page.trial.rows == []
-    assert "took all its time" in page.trial.findings[0].sentence
+    assert "took all its time" in page.trial.missing[0]
     assert "once the trial is completed" in page.trial.refusal
     assert "nothing to recover" in page.trouble.lost
 

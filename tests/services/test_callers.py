@@ -65,6 +65,7 @@ from tensorant_app.services import (
     run_details,
     run_list,
     runs,
+    samples,
     scorecards,
     sealing,
     sessions,
@@ -271,6 +272,8 @@ CASES: dict[str, Case] = {
     "imports.cancel_import": Case(Permission.PREPARE, lambda s, c, w: imports.cancel_import(s, c, w.checking)),
     "imports.show_import": Case(Permission.SEE, lambda s, c, w: imports.show_import(s, c, w.ready)),
     "imports.read_errors": Case(Permission.SEE, lambda s, c, w: imports.read_errors(s, c, w.ready)),
+    "projects.pin_prompts": Case(Permission.PREPARE, lambda s, c, w: projects.pin_prompts(s, c, w.project_id, "Hello")),
+    "samples.show_samples": Case(Permission.SEE, lambda s, c, w: samples.show_samples(s, c, w.scored_run)),
     "trials.show_trial": Case(Permission.SEE, lambda s, c, w: trials.show_trial(s, c, w.finished_trial)),
     "versions.create_version": Case(
         Permission.PREPARE, lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1)

@@ -381,6 +381,13 @@ def spoofed_index() -> bytes:
     return bytes(body)
 
 
+def packed_with_lzma() -> bytes:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.jsonl", "{}")
+    return body.getvalue()
+
+
 REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "nothing": (b"", FileCode.EMPTY, "empty"),
     "blanks": (b"\xef\xbb\xbf \r\n\n", FileCode.EMPTY, "empty"),
@@ -416,6 +423,7 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     ),
     "a column twice": ("prompt,prompt\na,b\n", FileCode.BROKEN_TABLE, 'called "prompt"'),
     "a column without a name": ("prompt,,completion\na,b,c\n", FileCode.BROKEN_TABLE, "Column 2"),
+    "a column's name in Latin-1": ("größe,y\na,b\n".encode("latin-1"), FileCode.BROKEN_TABLE, "column 1"),
     "Latin-1": ('{"messages": "é"}\n'.encode("latin-1") * 3, FileCode.OTHER_ENCODING, "in line 1, byte 15"),
     "UTF-32": (LINES.encode("utf-32"), FileCode.OTHER_ENCODING, "UTF-32"),
     "half of UTF-16": (LINES.encode("utf-16")[:-1], FileCode.OTHER_ENCODING, "UTF-16"),
@@ -438,6 +446,7 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "a zip with an absolute path": (zipped(("/etc/a.jsonl", b"{}")), FileCode.ARCHIVE_LEAVES_FOLDER, "/etc"),
     "a zip with a drive": (zipped(("C:\\a.jsonl", b"{}")), FileCode.ARCHIVE_LEAVES_FOLDER, "C:"),
     "a zip with a link": (linked(), FileCode.ARCHIVE_LEAVES_FOLDER, "is a link"),
+    "a zip by another method": (packed_with_lzma(), FileCode.BROKEN_ARCHIVE, "deflate"),
     "a huge index": (spoofed_index(), FileCode.TOO_LARGE, "list of members"),
     "half a Parquet": (parquet(CHATS)[:-40], FileCode.BROKEN_PARQUET, "cannot be read"),
     "a workbook of two sheets": (workbook(), FileCode.BROKEN_WORKBOOK, "no filled sheet"),

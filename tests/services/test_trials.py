@@ -7,6 +7,7 @@ from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlmodel import select
 
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.runs import Run
@@ -15,7 +16,8 @@ from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.members import Caller
-from tensorant_app.domain.money import Money
+from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings
@@ -25,6 +27,9 @@ from tests.conftest import NOON
 from tests.factories import ask_machine, make_run
 from trainer.contract import Prediction, TrialReport
 
+HERE = Placement()
+A100 = Placement("runpod", ("NVIDIA A100",))
+H100 = Placement("runpod", ("NVIDIA H100", "NVIDIA A100"))
 MEASURED = TrialReport(
     completed=True,
     rows=80,
@@ -181,11 +186,29 @@ class TestThePrediction:
         trial = load(make_trial(caller))
 
         with reading() as session:
-            same = trials.prediction_for(session, trial.version_id, RunSettings(learning_rate=1e-3))
-            other = trials.prediction_for(session, trial.version_id, RunSettings(rank=64))
+            same = trials.prediction_for(session, trial.version_id, RunSettings(learning_rate=1e-3), HERE)
+            other = trials.prediction_for(session, trial.version_id, RunSettings(rank=64), HERE)
+            rented = trials.prediction_for(session, trial.version_id, RunSettings(), A100)
 
         assert same == MEASURED.prediction
         assert other is None
+        assert rented is None, "this computer says nothing of a rented GPU"
+
+    def test_a_rented_machines_trial_costs_its_price_and_measures_its_own_kind(self, caller: Caller) -> None:
+        trial_id = make_trial(caller)
+        with unit_of_work() as session:
+            machine = session.exec(select(Machine).where(Machine.subject_id == trial_id)).one()
+            machine.provider, machine.gpu_type, machine.rate = "runpod", "NVIDIA A100", HourlyRate(Money.dollars(2))
+        version_id = load(trial_id).version_id
+
+        with reading() as session:
+            measured = [
+                trials.prediction_for(session, version_id, RunSettings(), place) for place in (A100, H100, HERE)
+            ]
+
+        assert measured == [MEASURED.prediction, None, None]
+        low, high = show(caller, trial_id).cost or (Money(0), Money(0))
+        assert (str(low), str(high)) == ("$0.44", "$0.56")
 
 
 def load_new(session: Any, run_id: UUID) -> Run:

@@ -134,7 +134,7 @@ class TestOnAMachine:
         assert "may be too short" in report.advice[0]
         lines = volume.lines(keys, METRICS)
         assert [round(line["seconds"], 2) for line in lines if "loss" in line] == pytest.approx(
-            report.step_seconds, abs=0.02
+            report.step_seconds, abs=0.25
         )
         assert lines[-1]["validation_loss"] == report.validation_loss
         assert [line["prompt"] for line in volume.lines(keys, SAMPLES)] == ["one cat"]
