@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jobs import tick
 from tensorant_app.db.session import unit_of_work
-from tensorant_app.services import evaluations, imports, machines, runs, versions
+from tensorant_app.services import connecting, evaluations, imports, machines, offers, runs, versions
 
-NOUNS = (machines, runs, evaluations, versions, imports)
+NOUNS = (connecting, offers, machines, runs, evaluations, versions, imports)
 
 
 @tick.rederive

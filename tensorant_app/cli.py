@@ -17,7 +17,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tensorant_app import web
+from tensorant_app import cli_operator, web
 from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
@@ -35,6 +35,8 @@ run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
 app.add_typer(run_app, name="runs")
 admin_app = typer.Typer(no_args_is_help=True, help="People: owners, members, passwords. On the host, as the operator.")
 app.add_typer(admin_app, name="admin")
+admin_app.add_typer(cli_operator.gpus_app, name="gpus")
+app.add_typer(cli_operator.keys_app, name="keys")
 data_app = typer.Typer(no_args_is_help=True, help="Training data in files.")
 app.add_typer(data_app, name="data")
 

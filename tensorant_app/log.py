@@ -16,7 +16,7 @@ HIDDEN = "[hidden]"
 _TOKENS = re.compile(
     r"""
     \b(?:
-        (?:hf|rpa|gh[oprsu]|glpat|npm|pypi|xox[abprs]|tns)[_-][A-Za-z0-9_-]{8,}
+        (?:hf|rpa|rps|gh[oprsu]|glpat|npm|pypi|xox[abprs]|tns)[_-][A-Za-z0-9_-]{8,}
       | github_pat_[A-Za-z0-9_]{8,}
       | sk-[A-Za-z0-9_-]{8,}
       | (?:AKIA|ASIA)[A-Z0-9]{12,}

@@ -183,12 +183,34 @@ class Settings(BaseSettings):
         text = self.secret_keys.get_secret_value() if self.secret_keys is not None else self.key_file.read_text("ascii")
         return tuple(key.strip() for key in text.replace("\n", ",").split(",") if key.strip())
 
+    def add_secret_key(self) -> bool:
+        """A new key in front of the one in the key file; False where the keys come from outside.
+
+        Two keys in the file are a rotation that was interrupted: it goes on with the newer one.
+        """
+        if self.secret_keys is not None:
+            return False
+        keys = self.read_secret_keys()
+        if len(keys) == 1:
+            self._write_keys((_new_key(), *keys))
+        return True
+
+    def drop_old_secret_keys(self) -> None:
+        """Keep the newest key of the key file alone, once nothing is sealed with the others."""
+        if self.secret_keys is None:
+            self._write_keys(self.read_secret_keys()[:1])
+
+    def _write_keys(self, keys: tuple[str, ...]) -> None:
+        aside = self.key_file.with_name(f"{self.key_file.name}.{uuid4().hex}")
+        _write_private(aside, "\n".join(keys))
+        aside.replace(self.key_file)
+
     def ensure_data_dir(self) -> None:
         """Make the folders, the key and the installation's name; safe to call at every start."""
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
         for folder in (self.store_dir, self.volume_dir, self.bases_dir, self.log_dir, self.uploads_dir, self.web_dir):
             folder.mkdir(mode=0o700, exist_ok=True)
-        _write_once(self.key_file, urlsafe_b64encode(secrets.token_bytes(32)).decode())
+        _write_once(self.key_file, _new_key())
         _write_once(self.installation_file, uuid4().hex)
         self._ensure_redis_dir()
 
@@ -230,11 +252,22 @@ def _write_once(path: Path, text: str) -> None:
     if path.exists():
         return
     aside = path.with_name(f"{path.name}.{uuid4().hex}")
-    with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
-        file.write(text)
+    _write_private(aside, text)
     try:
         os.link(aside, path)
     except FileExistsError:
         pass
     finally:
         aside.unlink()
+
+
+def _write_private(path: Path, text: str) -> None:
+    """On the disk before it is renamed: half a key would open nothing."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _new_key() -> str:
+    return urlsafe_b64encode(secrets.token_bytes(32)).decode()

@@ -8,11 +8,13 @@ from uuid import UUID, uuid4
 
 from sqlmodel import Session
 
+from tensorant_app.db.connections import Connection
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
+from tensorant_app.domain.connections import LAST_FOUR_OF, ConnectionKind, ConnectionState
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.imports import ImportState
@@ -22,8 +24,13 @@ from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import machines, organizations
 from tensorant_app.services.machines import Order
+from tensorant_app.services.sealing import seal
 
 REVISION = "a" * 40
+SECRETS: dict[ConnectionKind, dict[str, str]] = {
+    ConnectionKind.RUNPOD_COMPUTE: {"api_key": "rpa_THESECRETKEY00001234"},
+    ConnectionKind.RUNPOD_STORAGE: {"access_key": "user_THEACCESSKEY0001", "secret_key": "rps_THESTORAGEKEY0005678"},
+}
 RULE: dict[str, Any] = {
     "metric": "exact",
     "margin": 0.0,
@@ -150,6 +157,34 @@ def make_run(caller: Caller, *, state: RunState = RunState.DRAFT, **values: Any)
         )
         session.add(run)
         return run.id
+
+
+def connect(
+    session: Session,
+    organization_id: UUID,
+    kind: ConnectionKind = ConnectionKind.RUNPOD_COMPUTE,
+    state: ConnectionState = ConnectionState.OK,
+    **values: Any,
+) -> Connection:
+    """An account that works; `SECRETS` are its credentials."""
+    at, shown = now_of(session), {"data_center": "EU-RO-1", "volume_id": "vol123abc"}
+    is_storage = kind is ConnectionKind.RUNPOD_STORAGE
+    row = Connection(
+        id=uuid4(),
+        created_at=at,
+        organization_id=organization_id,
+        kind=kind,
+        sealed="",
+        last_four=SECRETS[kind][LAST_FOUR_OF[kind]][-4:],
+        shown=shown if is_storage else {},
+        changed_at=at,
+        state=state,
+        **values,
+    )
+    row.sealed = seal(session, row.id, kind, SECRETS[kind])
+    session.add(row)
+    session.flush()
+    return row
 
 
 def make_order(organization_id: UUID, subject_id: UUID, now: datetime, *, attempt: int = 1) -> Order:

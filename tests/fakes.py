@@ -8,7 +8,17 @@ from datetime import datetime, timedelta
 
 from tensorant_app.domain.machines import RENTED, Presence, ProofRules, Sighting
 from tensorant_app.domain.money import HourlyRate
-from tensorant_app.providers.base import BillLine, Listed, LogLine, MachineRequest, Offer, Rented, Stock, sight
+from tensorant_app.providers.base import (
+    BillLine,
+    Listed,
+    LogLine,
+    MachineRequest,
+    NetworkVolume,
+    Offer,
+    Rented,
+    Stock,
+    sight,
+)
 
 INSTALLATION = "fake-installation"
 RATE = HourlyRate.dollars("1.50")
@@ -38,6 +48,9 @@ class FakeProvider:
     """What a machine of it really costs."""
     stock: Stock = Stock.HIGH
     troubles: list[str] = field(default_factory=list)
+    disks: list[NetworkVolume] = field(default_factory=list)
+    types: list[Offer] = field(default_factory=list)
+    """What it offers; one fake type where nothing is put in."""
     lines: list[LogLine] = field(default_factory=list)
     bills: dict[str, list[BillLine]] = field(default_factory=dict)
     before_create: Callable[[MachineRequest], None] = nothing
@@ -48,7 +61,10 @@ class FakeProvider:
         return list(self.troubles)
 
     def offers(self, count: int = 1) -> Sequence[Offer]:
-        return [Offer("fake", "Fake 80", 80 * GIB, RATE, max_count=8, stock=self.stock, capability="9.0")]
+        return self.types or [Offer("fake", "Fake 80", 80 * GIB, RATE, max_count=8, stock=self.stock, capability="9.0")]
+
+    def volumes(self) -> Sequence[NetworkVolume]:
+        return list(self.disks)
 
     def create(self, request: MachineRequest) -> Rented:
         self.before_create(request)

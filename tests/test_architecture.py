@@ -130,7 +130,7 @@ def test_every_permission_is_asked_by_a_service() -> None:
     asked = {
         name for _, _, text in sources("tensorant_app/services") for name in re.findall(r"Permission\.(\w+)", text)
     }
-    later = {"DECIDE", "ADMINISTER", "OWN"}
+    later = {"DECIDE", "ADMINISTER"}
     """What they guard is built with its own pages."""
 
     assert {permission.name for permission in Permission} - asked == later
@@ -143,7 +143,16 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
     kinds = {kind for kind in broker.JOBS if not kind.startswith("test")}
     text = "".join(path.read_text() for path in (ROOT / "tests" / "jobs").glob("test_*.py"))
 
-    assert kinds == {"machines.tend", "runs.react", "evaluations.react", "versions.react", "imports.react"}
+    assert kinds == {
+        "machines.tend",
+        "runs.react",
+        "evaluations.react",
+        "versions.react",
+        "imports.react",
+        "connections.check",
+        "offers.refresh",
+    }
+    assert "test_the_same_hint_twice_looks_once" in text
     assert "test_the_same_hint_twice_asks_once" in text
     assert "test_every_hint_twice_changes_nothing" in text
     assert "test_the_same_hint_twice_reads_once" in text

@@ -233,3 +233,18 @@ class TestDoctor:
 def load(run_id: UUID) -> Run:
     with reading() as session:
         return session.get_one(Run, run_id)
+
+
+def test_the_operator_switches_machine_types_and_rotates_keys(sqlite_database: str) -> None:
+    before = get_settings().read_secret_keys()
+
+    off = call("admin", "gpus", "off", "NVIDIA H100 NVL", "--sentence", "Not in our plan.")
+    listed = call("admin", "gpus", "list")
+    on = call("admin", "gpus", "on", "NVIDIA H100 NVL")
+    rotated = call("keys", "rotate")
+
+    assert [done.exit_code for done in (off, listed, on, rotated)] == [0, 0, 0, 0]
+    assert "Not in our plan." in listed.output
+    assert "The old key is gone" in rotated.output
+    assert get_settings().read_secret_keys() != before
+    assert "not switched off" in refusal("admin", "gpus", "on", "NVIDIA L4")

@@ -1,9 +1,11 @@
 """Importing this package knows every table."""
 
 from tensorant_app.db import audit as audit
+from tensorant_app.db import connections as connections
 from tensorant_app.db import datasets as datasets
 from tensorant_app.db import evaluations as evaluations
 from tensorant_app.db import machines as machines
+from tensorant_app.db import offers as offers
 from tensorant_app.db import organizations as organizations
 from tensorant_app.db import projects as projects
 from tensorant_app.db import promise as promise

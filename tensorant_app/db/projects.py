@@ -5,6 +5,9 @@ from uuid import UUID
 
 from sqlmodel import Field, SQLModel
 
+from tensorant_app.db.types import MoneyType
+from tensorant_app.domain.money import Money
+
 
 class Project(SQLModel, table=True):
     id: UUID = Field(primary_key=True)
@@ -15,3 +18,5 @@ class Project(SQLModel, table=True):
     base_revision: str
     """40 hexadecimal digits."""
     base_parameters: int
+    monthly_budget: Money | None = Field(default=None, sa_type=MoneyType)
+    """What its machines may cost in a calendar month (UTC); None: no limit."""

@@ -12,20 +12,12 @@ from typing import BinaryIO, Protocol
 
 from tensorant_app.domain.machines import Presence, ProofRules, Sighting
 from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.offers import Offer as Offer
+from tensorant_app.domain.offers import Stock as Stock
 
 INSTALLATION_VARIABLE = "TENSORANT_INSTALLATION"
 MACHINE_VARIABLE = "TENSORANT_MACHINE"
 """A machine is ours only where its environment names this installation, and its own name, exactly."""
-
-
-class Stock(StrEnum):
-    """How likely a machine type is to be had now, in the provider's coarse words."""
-
-    NONE = "none"
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
-    UNKNOWN = "unknown"
 
 
 class Storage(StrEnum):
@@ -35,32 +27,6 @@ class Storage(StrEnum):
     """On the exchange with the console; outlives the machine."""
     POD = "pod"
     """On the machine's own disk; a person carries `adapter.zip` over."""
-
-
-@dataclass(frozen=True, slots=True)
-class Offer:
-    """A machine type that could be rented."""
-
-    gpu_type: str
-    """The provider's own id."""
-    label: str
-    memory_bytes: int
-    """Of one GPU; on this computer what a new process could use now."""
-    rate: HourlyRate
-    """Of one GPU; the machine costs `rate * count`."""
-    reason: str | None = None
-    """Why it cannot be chosen, as a sentence; None where it can."""
-    max_count: int = 1
-    """GPUs of this type in one machine."""
-    stock: Stock = Stock.UNKNOWN
-    """In the best data center."""
-    data_centers: Mapping[str, Stock] = field(default_factory=dict)
-    arch: str = "amd64"
-    """Of the host's processor: amd64 or arm64."""
-    capability: str = ""
-    """CUDA compute capability such as 8.9; empty where not known."""
-    cuda_versions: Sequence[str] = ()
-    """That some host offers now; empty where not told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +112,18 @@ class BillLine:
     amount: Money
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkVolume:
+    """A disk of the account that outlives its machines, and is billed whether it is used or not."""
+
+    id: str
+    name: str
+    size_gb: int
+    data_center: str
+    type: str
+    """The provider's own word, such as STANDARD."""
+
+
 class Provider(Protocol):
     """Machines of one account. Every call may raise `ProviderError` and answers or gives up within about 10 seconds."""
 
@@ -160,6 +138,10 @@ class Provider(Protocol):
 
     def check(self) -> Sequence[str]:
         """What is wrong with the account or the key, as sentences; empty where all is well."""
+        ...
+
+    def volumes(self) -> Sequence[NetworkVolume]:
+        """Every network volume of the account."""
         ...
 
     def offers(self, count: int = 1) -> Sequence[Offer]:

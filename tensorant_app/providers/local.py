@@ -15,7 +15,7 @@ from pathlib import Path
 from tensorant_app.domain.errors import Denied, Transient, Unsupported
 from tensorant_app.domain.machines import THIS_COMPUTER, Presence, Sighting
 from tensorant_app.domain.money import FREE
-from tensorant_app.providers.base import BillLine, Listed, LogLine, MachineRequest, Offer, Rented, Stock
+from tensorant_app.providers.base import BillLine, Listed, LogLine, MachineRequest, NetworkVolume, Offer, Rented, Stock
 from trainer.contract import BOOT, LOCK, LOG, RESULT, Boot, load
 
 THIS_GPU_TYPE = "this-computer"
@@ -59,6 +59,9 @@ class LocalProvider:
 
     def offers(self, count: int = 1) -> Sequence[Offer]:
         return [Offer(THIS_GPU_TYPE, "This computer", available_memory(), FREE, stock=Stock.HIGH, arch=_arch())]
+
+    def volumes(self) -> Sequence[NetworkVolume]:
+        return []
 
     def create(self, request: MachineRequest) -> Rented:
         """Start the trainer in its own session. Its lock makes a second start harmless."""

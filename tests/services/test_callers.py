@@ -22,6 +22,7 @@ from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain import run_form
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.errors import Forbidden, NotFound
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
@@ -33,6 +34,7 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import (
     baselines,
     bases,
+    connecting,
     datasets,
     downloads,
     drafts,
@@ -44,6 +46,7 @@ from tensorant_app.services import (
     links,
     logs,
     metrics,
+    offers,
     organizations,
     overview,
     previews,
@@ -53,12 +56,13 @@ from tensorant_app.services import (
     run_list,
     runs,
     scorecards,
+    sealing,
     sessions,
     uploads,
     versions,
 )
 from tensorant_app.services.bases import BaseFacts
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import find_connection, store
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.plain_base import REPO_ID as BASE_REPO_ID
@@ -93,6 +97,7 @@ class World:
     queued_run: UUID
     failed_run: UUID
     scored_run: UUID
+    connection: UUID
 
 
 @dataclass(frozen=True)
@@ -106,6 +111,32 @@ class Case:
 
 
 CASES: dict[str, Case] = {
+    "connecting.list_connections": Case(Permission.SEE, lambda s, c, w: connecting.list_connections(s, c), is_own=True),
+    "connecting.save_connection": Case(
+        Permission.OWN,
+        lambda s, c, w: connecting.save_connection(
+            s, c, ConnectionKind.RUNPOD_COMPUTE, {"api_key": "rpa_0123456789abcdef"}
+        ),
+        is_own=True,
+    ),
+    "connecting.recheck_connection": Case(
+        Permission.OWN, lambda s, c, w: connecting.recheck_connection(s, c, w.connection)
+    ),
+    "connecting.remove_connection": Case(
+        Permission.OWN, lambda s, c, w: connecting.remove_connection(s, c, w.connection)
+    ),
+    "offers.note_looking": Case(
+        Permission.SEE, lambda s, c, w: offers.note_looking(s, c, 2), is_own=True, is_personal=True
+    ),
+    "offers.refresh_offers": Case(
+        Permission.PREPARE, lambda s, c, w: offers.refresh_offers(s, _connected(s, c), 2), is_own=True
+    ),
+    "offers.switch_off": Case(
+        Permission.OPERATE, lambda s, c, w: offers.switch_off(s, c, "A100", "Not in our plan.", "")
+    ),
+    "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
+    "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
+    "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
     "baselines.list_baselines": Case(Permission.SEE, lambda s, c, w: baselines.list_baselines(s, c, w.project_id)),
     "bases.inspect_for": Case(
         Permission.PREPARE, lambda s, c, w: bases.inspect_for(c, BASE_REPO_ID, BASE_REVISION), is_own=True
@@ -272,7 +303,9 @@ def world(caller: Caller) -> World:
             queued_run=_run(session, draft, state=RunState.QUEUED),
             failed_run=_run(session, draft, state=RunState.FAILED),
             scored_run=_run(session, draft, state=RunState.EVALUATING, evaluation_id=queued.id),
+            connection=factories.connect(session, caller.organization_id).id,
         )
+        offers.switch_off(session, operator(), "H100", "Not in our plan.", "")
         session.get_one(Evaluation, found.baseline).answers_key = DOWNLOAD
         session.flush()
         session.add(_adapter(session, session.get_one(Run, found.scored_run)))
@@ -390,6 +423,13 @@ def end_own(session: Session, caller: Caller) -> None:
         sessions.open_session(session, user_id, sessions.Visitor("127.0.0.1", "a browser"), how="test")
         own = session.exec(select(SignIn.id).where(SignIn.user_id == user_id)).one()
     sessions.end_session(session, caller, own)
+
+
+def _connected(session: Session, caller: Caller) -> Caller:
+    """A stranger's organization has an account of its own."""
+    if caller.organization_id and not find_connection(session, caller.organization_id, ConnectionKind.RUNPOD_COMPUTE):
+        factories.connect(session, caller.organization_id)
+    return caller
 
 
 def _adapter(session: Session, run: Run) -> Adapter:
