@@ -113,7 +113,7 @@
   document.addEventListener("keydown", (event) => {
     if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
-      find("#palette")?.open ? find("#palette").close() : open("palette");
+      if (find("#palette")?.open) find("#palette").close(); else if (!opened()) open("palette");
       return;
     }
     if (event.metaKey || event.ctrlKey || event.altKey || !shortcutsOn() || writes(event.target) || opened()) return;
@@ -152,7 +152,8 @@
   };
   const fillPalette = (typed) => {
     const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-    const commands = all(".app>.rail [data-go],.page [data-command],.page .row-link,#projects-menu a").map((element) => ({
+    const places = [".page [data-command]", ".app>.rail [data-go]", ".page .row-link", "#projects-menu a"];
+    const commands = places.flatMap((place) => all(place)).map((element) => ({
       element,
       word: element.dataset.command || element.getAttribute("aria-label") || element.textContent.trim(),
       keys: element.dataset.go ? `g ${element.dataset.go}` : element.dataset.key || "",

@@ -27,7 +27,7 @@ from tensorant_app.pages.error_words import ERRORS
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, put, query, start_of
 from tensorant_app.pages.split_form import read_seed, read_shares
-from tensorant_app.pages.words import ago, share
+from tensorant_app.pages.words import ago, share, size
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, imports, row_errors, versions
 from tensorant_app.services.datasets import ImportPage
@@ -85,6 +85,7 @@ class ImportPageState(AppState):
     @rx.event
     async def load(self):
         text = segment(self, "imports")
+        put(self, asks_cancel=False)
         if text != self.facts.id:
             self.facts, self.groups, self.faults, self.versions = ImportFacts(), [], [], []
         found = await self._see(lambda session, caller: datasets.show_import_page(session, caller, id_of(text)))
@@ -161,7 +162,7 @@ def _facts(project: str, page: ImportPage) -> ImportFacts:
         line.state.value,
         page.dataset.name,
         f"{routes.data(project)}?dataset={page.dataset.id}",
-        f"{line.size / 1e6:,.1f} MB" if line.size else "",
+        size(line.size) if line.size else "",
         f"{line.rows:,}",
         f"{line.accepted:,}",
         share(line.accepted, line.rows),
@@ -237,7 +238,8 @@ def _read() -> rx.Component:
         VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
     )
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
-    errors = if_(facts.rejected > 0, stack(_groups(), _rows()), _no_errors())
+    listed_errors = if_(ImportPageState.groups.length() > 0, stack(_groups(), _rows()))
+    errors = if_(facts.rejected > 0, listed_errors, _no_errors())
     main = [counts, errors, listed]
     return rx.cond(facts.state == "ready", columns(main, [_version_form()]), if_(facts.rejected > 0, stack(*main)))
 

@@ -7,14 +7,21 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 _SCRIPT = Path(__file__).with_name("axe.min.js")
-_RUN = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+_RUN = """async (only) => (await axe.run(document, {
+    resultTypes: ["violations"],
+    rules: only ? {} : { "target-size": { enabled: true } },
+    ...(only ? { runOnly: only } : {}),
+  })).violations
   .filter((found) => ["serious", "critical"].includes(found.impact))
   .map((found) => `${found.id}: ${found.nodes.map((node) => node.target.join(" ")).join(", ")}`)"""
 
 
-def serious_findings(page: Page) -> list[str]:
-    """Serious and critical ones, as "rule: where, where"; evaluated in the page, so no policy of its own can stop it."""
+def serious_findings(page: Page, *only: str) -> list[str]:
+    """Serious and critical ones of all rules, or of `only` some, as "rule: where, where".
+
+    Evaluated in the page, so no policy of its own can stop it.
+    """
     if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(_SCRIPT.read_text())
-    found: list[str] = page.evaluate(_RUN)
+    found: list[str] = page.evaluate(_RUN, list(only) or None)
     return found
