@@ -16,7 +16,7 @@ from tensorant_app.components.choices import Option, select
 from tensorant_app.components.empty import command_line, empty_state
 from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
-from tensorant_app.components.texts import dash_if_empty, mono, when
+from tensorant_app.components.texts import dash_if_empty, mono, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages.frame import ENTER, fault, framed
@@ -121,7 +121,7 @@ def _draw(project: rx.Var[ProjectRow]) -> rx.Component:
     return table_row(
         name_cell(project.name, routes.overview(project.id), rx.fragment(project.base, " · ", project.size)),
         cell(dash_if_empty(project.version), number=True),
-        cell(dash_if_empty(project.runs), number=True, phone="aside"),
+        cell(phone_only("runs "), dash_if_empty(project.runs), number=True, phone="aside"),
         cell(
             if_text(project.last_run, when(project.last_run, project.last_run_exact), "–"),
             number=True,

@@ -265,7 +265,9 @@ def _another() -> rx.Component:
 
 
 def _retry_draft() -> rx.Component:
-    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=~S.me.may_prepare)
+    """Waits, like the service behind it, until no machine of this run can still work: the second badge is gone."""
+    waits = ~S.me.may_prepare | (S.head.machine != "")
+    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=waits)
 
 
 def _adapter_button() -> rx.Component:

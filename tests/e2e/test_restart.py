@@ -6,22 +6,26 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from threading import Thread
+from uuid import UUID
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
+from sqlmodel import select
 
 from tensorant_app import routes
 from tensorant_app.db import migrate
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.errors import Refused
 from tensorant_app.domain.members import operator
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.sign_in import LinkKind
-from tensorant_app.services import links
-from tensorant_app.services.demo import OWNER, walk
+from tensorant_app.services import links, runs
+from tensorant_app.services.demo import OWNER, Recipe, walk
 from tensorant_app.settings import get_settings
 from tests.e2e.conftest import free_port
 from tests.e2e.hands import LONG, press, seen, step_of, wait_for_step
@@ -43,12 +47,20 @@ def installation(data_dir: Path, tiny_base: Base, monkeypatch: pytest.MonkeyPatc
     found.up()
     recipe = tiny_recipe(data_dir.parent, epochs=100)
     long = replace(recipe, settings={**recipe.settings, "micro_batch_size": 1, "accumulation": 1})
-    walking = Thread(target=walk, args=(tiny_base, long, lambda line: None))
+    walking = Thread(target=walk_until_cancelled, args=(tiny_base, long))
     walking.start()
     yield found
+    if (left := trained_run()) is not None:
+        with unit_of_work() as session:
+            runs.cancel_run(session, operator(), UUID(left[1]))
     walking.join(60)
     found.down()
     assert not walking.is_alive()
+
+
+def walk_until_cancelled(base: Base, recipe: Recipe) -> None:
+    with suppress(Refused):
+        walk(base, recipe, lambda line: None)
 
 
 @pytest.fixture
@@ -69,7 +81,7 @@ def page(installation: Installation, browser: Browser) -> Iterator[Page]:
 
 def trained_run() -> tuple[str, str] | None:
     with reading() as session:
-        run = session.query(Run).where(Run.state == RunState.TRAINING).first()  # type: ignore[arg-type, deprecated]
+        run = session.exec(select(Run).where(Run.state == RunState.TRAINING)).first()
         return (str(run.project_id), str(run.id)) if run else None
 
 
