@@ -132,6 +132,30 @@
     if (done && done()) event.preventDefault();
   });
 
+  // What was typed outlives a page that is drawn anew because the session or the server was gone.
+  const typed = new Set();
+  let kept = new Map(), keptUntil = 0;
+  const valueOf = (field) => (field.type === "checkbox" ? field.checked : field.value);
+  document.addEventListener("input", ({ target }) => { if (target.id && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) typed.add(target.id); });
+  document.addEventListener("submit", ({ target }) => all("[id]", target).forEach((field) => typed.delete(field.id)));
+  const keep = () => {
+    kept = new Map([...typed].map((id) => document.getElementById(id)).filter(Boolean).map((field) => [field.id, [location.pathname, valueOf(field)]]));
+  };
+  const giveBack = () => {
+    if (Date.now() > keptUntil) return;
+    kept.forEach(([path, value], id) => {
+      const field = document.getElementById(id);
+      if (!field || path !== location.pathname || valueOf(field) === value || field === document.activeElement) return;
+      if (field.type === "checkbox") { field.click(); return; }
+      Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value").set.call(field, value);
+      field.dispatchEvent(new Event(field.tagName === "SELECT" ? "change" : "input", { bubbles: true }));
+    });
+  };
+  new MutationObserver(() => {
+    if (document.documentElement.hasAttribute("data-connection")) { if (Date.now() > keptUntil) keep(); keptUntil = Infinity; }
+    else if (keptUntil === Infinity) { keptUntil = Date.now() + 15000; giveBack(); }
+  }).observe(document.documentElement, { attributes: true, attributeFilter: ["data-connection"] });
+
   // Palette: every place of the rail and every command the page offers, filtered as one types.
   let choices = [], chosen = 0;
   const draw = () => {
@@ -177,7 +201,7 @@
 
   const start = () => {
     watchLogs();
-    new MutationObserver(watchLogs).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(() => { watchLogs(); giveBack(); }).observe(document.body, { childList: true, subtree: true });
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start); else start();
 })();

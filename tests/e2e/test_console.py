@@ -110,6 +110,7 @@ class TestAKill:
         sign_in(page, stack, "stranger")
         page.goto("/account")
         expect(page.get_by_text("This browser", exact=True)).to_be_visible()
+        page.get_by_label("New password").fill("half typed")
         before = stack.child("tensorant_app.web")
 
         before.kill()
@@ -118,6 +119,7 @@ class TestAKill:
         assert stack.child("tensorant_app.web").pid != before.pid
         expect(page.locator("html:not([data-connection])")).to_be_attached()
         page.wait_for_timeout(1500)
+        expect(page.get_by_label("New password")).to_have_value("half typed", timeout=15_000)
         page.get_by_role("button", name="End").first.click()
         expect(page.get_by_role("main")).to_have_attribute("data-hydrated", "1")
         expect(page.locator("#me-name")).to_be_visible()
