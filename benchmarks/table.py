@@ -1,4 +1,4 @@
-"""`make bench`: runs every file of this folder (or the one named), prints one table and writes results.json."""
+"""`make bench`: runs every subject of this folder (or the one named), prints one table and writes results.json."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+HELP = ("table", "seed", "trainer_work")
+"""Files that measure nothing by themselves."""
 FOLDER = Path(__file__).resolve().parent
 
 
@@ -35,7 +37,7 @@ class Row:
 
 def subjects(only: str | None) -> Iterator[str]:
     for module in pkgutil.iter_modules([str(FOLDER)]):
-        if module.name != "table" and only in (None, module.name):
+        if module.name not in HELP and only in (None, module.name):
             yield module.name
 
 

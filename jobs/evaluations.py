@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
+from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.evaluations import KEEPS_MACHINE, EvaluationReason, EvaluationState
 from tensorant_app.domain.steps import Move
-from tensorant_app.services import evaluations, machines, training
+from tensorant_app.services import evaluations, machines, places, slots, training
 from tensorant_app.services.bases import find_base
-from tensorant_app.services.connections import provider_for, provider_name, tell_disk_trouble, volume_for
+from tensorant_app.services.connections import tell_disk_trouble, volume_for
 from tensorant_app.services.evaluations import EvaluationTask
 from trainer.contract import Split
 
 _FENCE_WAIT = timedelta(seconds=2)
-_LEAST_WAIT = timedelta(seconds=5)
+_SLOT_WAIT = timedelta(seconds=5)
 
 
 @actor(evaluations.REACT, queue="slow")
@@ -36,28 +37,38 @@ def react(lease: Lease) -> None:
 
 
 def _start(lease: Lease, task: EvaluationTask) -> None:
-    if training.is_fenced(task.machine, clock.now()):
-        with lease.write() as session:
-            lease.again(session, clock.now() + _FENCE_WAIT)
-        return
+    """Time, slot and fence, then its files, then the intent."""
+    now = clock.now()
     with reading() as session:
-        provider, volume = provider_for(session, task.organization_id), volume_for(session, task.organization_id)
-        name = provider_name(session, task.organization_id)
-    try:
-        base = find_base(task.base_repo_id, task.base_revision)
-    except TensorantError as error:
-        _fail(lease, error.message)
+        has_turn = slots.has_turn(session, task.organization_id, task.id)
+    if (wait := _waits(task, now, has_turn=has_turn)) is not None:
+        with lease.write() as session:
+            lease.again(session, wait)
         return
-    order = evaluations.order_machine(task, name, provider.offers()[0].gpu_type, clock.now())
     try:
-        training.stage_version(volume, task.version_key, (Split.TEST,))
-        machines.stage(volume, order, evaluations.job_of(task, order, base))
-    except OSError as error:
-        _fail(lease, tell_disk_trouble(error))
+        with reading() as session:
+            doors = places.open_doors(session, task.organization_id, task.placement)
+        base = find_base(task.base_repo_id, task.base_revision)
+        place = places.choose_place(doors, task.placement, task.refusals, places.offers_of(doors))
+        order = evaluations.order_machine(task, place, clock.now())
+        training.stage_version(doors.volume, task.version_key, (Split.TEST,))
+        machines.stage(doors.volume, order, evaluations.job_of(task, order, base))
+    except (OSError, TensorantError) as error:
+        _fail(lease, tell_disk_trouble(error) if isinstance(error, OSError) else str(error))
         return
     with lease.write() as session:
-        evaluations.note_asked(session, task, order)
-        lease.done(session)
+        if evaluations.note_asked(session, task, order):
+            lease.done(session)
+        else:
+            lease.again(session, clock.now() + _SLOT_WAIT)
+
+
+def _waits(task: EvaluationTask, now: datetime, *, has_turn: bool) -> datetime | None:
+    if task.not_before is not None and now < task.not_before:
+        return task.not_before
+    if not has_turn:
+        return now + _SLOT_WAIT
+    return now + _FENCE_WAIT if training.is_fenced(task.machine, now) else None
 
 
 def _fail(lease: Lease, sentence: str) -> None:
@@ -69,11 +80,11 @@ def _fail(lease: Lease, sentence: str) -> None:
 
 def _follow(lease: Lease, task: EvaluationTask) -> None:
     with reading() as session:
-        volume = volume_for(session, task.organization_id)
+        volume = volume_for(session, task.organization_id, task.machine.provider if task.machine else LOCAL)
     are_verified = evaluations.take_answers(task, volume)
     with lease.write() as session:
         evaluations.take_steps(session, task, are_answers_verified=are_verified)
         if task.machine is None:
             lease.done(session)
         else:
-            lease.again(session, max(task.machine.deadline, clock.now() + _LEAST_WAIT))
+            lease.again(session, max(evaluations.next_look(task), clock.now() + _SLOT_WAIT))

@@ -32,6 +32,7 @@ def _read(lease: Lease) -> dict[str, object] | None:
             if result["accepted"] or result["rejected"]:
                 store().put(imports.errors_key(lease.subject_id), folder / "errors.jsonl")
             if result["refused"] is None:
+                store().put(imports.warnings_key(lease.subject_id), folder / "warnings.jsonl")
                 store().put(imports.rows_key(lease.subject_id), folder / "rows.parquet")
             return result
     except Conflict:

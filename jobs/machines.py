@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-from datetime import timedelta
+import time
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+from sqlmodel import Session
 
 from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
-from tensorant_app.domain.errors import AuthFailed, Denied, ProviderError, Transient, Unknown
-from tensorant_app.domain.machines import LIFECYCLE, MachineState, Presence, Sighting
-from tensorant_app.providers.base import FileStore, Provider
-from tensorant_app.services import machines, metrics
+from tensorant_app.domain.errors import AuthFailed, Denied, ProviderError, Transient, Unknown, Unsupported
+from tensorant_app.domain.machines import (
+    LIFECYCLE,
+    MachineState,
+    Presence,
+    Sighting,
+    is_overdue_to_start,
+)
+from tensorant_app.providers.base import FileStore, LogLine, Provider
+from tensorant_app.services import machine_steps, machines, metrics
 from tensorant_app.services.connections import provider_for, volume_for
 from tensorant_app.services.machines import Look, MachineView
 from tensorant_app.services.metrics import Fold
 
 _SOON = timedelta(seconds=1)
+_GOING = frozenset({MachineState.RELEASING, MachineState.RELEASE_FAILED})
+_KEPT = frozenset({MachineState.HELD, MachineState.STOPPED})
+_TALKS = _KEPT | {MachineState.ASKED}
+_LOG_SECONDS = 15.0
+_MOST_LINES = 2_000
+_QUOTED = 3
+"""Lines of the provider's log in a sentence."""
 _log = logging.getLogger(__name__)
 
 
@@ -27,8 +45,8 @@ def tend(lease: Lease) -> None:
     with reading() as session:
         machine = machines.see_machine(session, lease.subject_id)
         if machine is not None:
-            provider = provider_for(session, machine.organization_id)
-            volume = volume_for(session, machine.organization_id)
+            provider = provider_for(session, machine.organization_id, machine.provider)
+            volume = _volume(session, machine)
             known = metrics.stored_fold(session, machine)
     if machine is None or machine.state in LIFECYCLE.final:
         with lease.write() as session:
@@ -37,6 +55,15 @@ def tend(lease: Lease) -> None:
         _ask_or_drop(lease, machine, provider)
     else:
         _look(lease, machine, provider, volume, known)
+
+
+def _volume(session: Session, machine: MachineView) -> FileStore | None:
+    """None where its credentials do not open: that must not keep a machine from being given back."""
+    try:
+        return volume_for(session, machine.organization_id, machine.provider)
+    except AuthFailed as error:
+        _log.warning("The volume of %s cannot be opened: %s", machine.name, error)
+        return None
 
 
 def _ask_or_drop(lease: Lease, machine: MachineView, provider: Provider) -> None:
@@ -58,28 +85,35 @@ def _ask(lease: Lease, machine: MachineView, provider: Provider) -> None:
         return
     try:
         rented = provider.create(machine.request)
-    except (Denied, AuthFailed) as refusal:
+    except (Denied, AuthFailed, Unsupported) as refusal:
         with lease.write() as session:
-            is_capacity = isinstance(refusal, Denied) and refusal.is_capacity
-            machines.note_denied(session, machine.id, refusal.message, is_capacity=is_capacity)
+            machines.note_denied(session, machine.id, refusal)
             lease.done(session)
     except (Unknown, Transient):
         with lease.write() as session:
+            machines.note_answer_lost(session, machine.id)
             lease.again(session, clock.now() + _SOON)
     else:
         with lease.write() as session:
-            machines.note_rented(session, machine.id, rented)
+            machines.note_rented(session, machine.id, rented, provider.rules)
             lease.again(session, clock.now() + _SOON)
 
 
-def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileStore, known: Fold | None) -> None:
-    if machine.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}:
-        _release(lease, machine, provider)
-    look = _see(machine, provider, volume)
+def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileStore | None, known: Fold | None) -> None:
+    """Effects first, then what the account and the volume say, then the row."""
+    now = clock.now()
+    by_account = provider.rules.by_account
+    if machine.state in _GOING:
+        _release(lease, machine, provider, now)
+    if machine.state is MachineState.HELD and machine.stop_wanted_at is not None:
+        _stop(machine, provider)
+    if volume is not None and machine.words_sent < machine.words_seq and machine.state in _TALKS:
+        _say(lease, machine, volume)
+    look = _see_row(machine, provider, volume, now) if by_account else _see(machine, provider, volume, now)
     if _is_to_be_asked_again(machine, look, provider):
         _ask(lease, machine, provider)
         return
-    found = _fold(volume, machine, known) if known is not None else None
+    found = _fold(volume, machine, known) if volume is not None and known is not None and look.is_read else None
     with lease.write() as session:
         next_at = machines.note_look(session, machine.id, look, provider.rules)
         if found is not None:
@@ -90,25 +124,87 @@ def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileSt
             lease.again(session, next_at)
 
 
-def _release(lease: Lease, machine: MachineView, provider: Provider) -> None:
+def _release(lease: Lease, machine: MachineView, provider: Provider, now: datetime) -> None:
+    """Delete it, again and again with growing pauses, until it is proved gone."""
+    due = machine_steps.next_release(machine)
+    if provider.rules.by_account and due is not None and now < due:
+        return
     problem = None
     try:
-        provider.release(machine.name, machine.outputs_key)
+        provider.release(machine.name, machine.outputs_key, tuple(machine.provider_ids))
     except ProviderError as error:
         problem = error.message
     with lease.write() as session:
-        machines.note_release_sent(session, machine.id, problem=problem)
+        machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules)
 
 
-def _see(machine: MachineView, provider: Provider, volume: FileStore) -> Look:
+def _stop(machine: MachineView, provider: Provider) -> None:
+    try:
+        provider.stop(machine.name)
+    except ProviderError as error:
+        _log.warning("%s could not be stopped: %s", machine.name, error)
+
+
+def _say(lease: Lease, machine: MachineView, volume: FileStore) -> None:
+    machines.write_words(volume, machine)
+    with lease.write() as session:
+        machines.note_words(session, machine)
+
+
+def _see(machine: MachineView, provider: Provider, volume: FileStore | None, at: datetime) -> Look:
     """The provider first: a process that ends between the two looks has left its result before it ended."""
-    at = clock.now()
     try:
         sighting = provider.look(machine.name, machine.outputs_key, at)
     except ProviderError:
         sighting = Sighting(at, Presence.UNKNOWN)
+    if volume is None:
+        return Look(sighting, None, None, is_read=False)
     status, result = machines.read_report(volume, machine)
     return Look(sighting, status, result)
+
+
+def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None, at: datetime) -> Look:
+    """What the last look at its account said; the volume only where something changed, or somebody waits for it."""
+    sighting = machine.sighting or Sighting(at, Presence.UNKNOWN)
+    due = machine_steps.next_read(machine, at)
+    if machine.state not in _KEPT or machine.result is not None or (due is not None and at < due):
+        return Look(sighting, None, None, is_read=False, log=_why_not_up(machine, provider, at))
+    if volume is None:
+        return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
+    try:
+        status, result = machines.read_report(volume, machine)
+    except (OSError, ProviderError) as error:
+        # What could not be read proves nothing: the machine's loss is not decided on it.
+        _log.warning("The report of %s could not be read: %s", machine.name, error)
+        return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
+    return Look(sighting, status, result, log="" if status else _why_not_up(machine, provider, at))
+
+
+def _why_not_up(machine: MachineView, provider: Provider, at: datetime) -> str:
+    """The provider's own words on a machine that is about to be given up before its trainer was heard."""
+    is_failed = machine.state is MachineState.HELD and machine.presence is Presence.ERROR
+    is_given_up = is_failed or is_overdue_to_start(machine_steps.facts_of(machine), provider.rules, at)
+    if not is_given_up or machine.started_at is not None or machine.provider_id is None:
+        return ""
+    try:
+        lines = _read_some(provider.logs(machine.provider_id))
+    except ProviderError:
+        return ""
+    return _quote(lines)
+
+
+def _read_some(stream: Iterator[LogLine]) -> list[LogLine]:
+    """A log that is written all the time never ends by itself."""
+    ends = time.monotonic() + _LOG_SECONDS
+    return list(itertools.takewhile(lambda line: time.monotonic() < ends, itertools.islice(stream, _MOST_LINES)))
+
+
+def _quote(lines: list[LogLine]) -> str:
+    """The last different lines, the provider's own before the container's."""
+    of_system = [line.text.strip() for line in lines if line.source == "system" and line.text.strip()]
+    texts = of_system or [line.text.strip() for line in lines if line.text.strip()]
+    last = list(dict.fromkeys(reversed(texts)))[:_QUOTED]
+    return " / ".join(f"“{text[:300]}”" for text in reversed(last))
 
 
 def _fold(volume: FileStore, machine: MachineView, known: Fold) -> Fold | None:

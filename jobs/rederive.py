@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from jobs import tick
 from tensorant_app.db.session import unit_of_work
-from tensorant_app.services import connecting, evaluations, imports, machines, offers, runs, versions
+from tensorant_app.services import (
+    accounts,
+    adapter_uploads,
+    connecting,
+    evaluations,
+    imports,
+    machines,
+    offers,
+    runs,
+    spend,
+    versions,
+)
 
-NOUNS = (connecting, offers, machines, runs, evaluations, versions, imports)
+NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, imports, adapter_uploads)
 
 
 @tick.rederive

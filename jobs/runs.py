@@ -8,15 +8,15 @@ from datetime import datetime, timedelta
 from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
-from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading
+from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
-from tensorant_app.services import readiness, runs, training
+from tensorant_app.services import adapters, places, readiness, runs, slots, training, trials
 from tensorant_app.services.bases import find_base
-from tensorant_app.services.connections import provider_for, provider_name, tell_disk_trouble, volume_for
+from tensorant_app.services.connections import tell_disk_trouble, volume_for
 from tensorant_app.services.training import RunTask
 
 _SLOT_WAIT = timedelta(seconds=5)
@@ -38,33 +38,42 @@ def react(lease: Lease) -> None:
             lease.done(session)
     elif task.state is RunState.EVALUATING:
         _judge(lease, task)
+    elif task.state is RunState.NEEDS_RECOVERY and task.verify_wanted_at is not None:
+        _verify(lease, task)
     else:
         _rest(lease)
 
 
 def _start(lease: Lease, task: RunTask) -> None:
-    """Slot, fence, checks, files – then the intent, in this order; each can be repeated."""
-    with reading() as session:
-        run = session.get_one(Run, task.id)
-        has_slot = runs.has_free_slot(session, run)
-        subject = readiness.read_subject(session, task.id)
-        provider, volume = provider_for(session, task.organization_id), volume_for(session, task.organization_id)
-        name = provider_name(session, task.organization_id)
-    if not has_slot or training.is_fenced(task.machine, clock.now()):
-        _wait(lease, clock.now() + (_FENCE_WAIT if has_slot else _SLOT_WAIT))
+    """Time, slot, fence, checks, files – then the intent, in this order; each can be repeated."""
+    now = clock.now()
+    if task.not_before is not None and now < task.not_before:
+        _wait(lease, task.not_before)
         return
-    findings = readiness.check_run(subject, clock.now())
+    with reading() as session:
+        has_turn = slots.has_turn(session, task.organization_id, task.id)
+        subject = readiness.read_subject(session, task.id)
+    if not has_turn or training.is_fenced(task.machine, now):
+        _wait(lease, now + (_FENCE_WAIT if has_turn else _SLOT_WAIT))
+        return
+    findings = readiness.check_run(subject, now)
     if not _may_start(lease, task, findings):
         return
-    order = training.order_machine(task, name, provider.offers()[0].gpu_type, clock.now())
     try:
-        training.stage_inputs(volume, task, order, find_base(task.base_repo_id, task.base_revision))
-    except OSError as error:
-        _may_start(lease, task, [*findings, refused(Check.STORAGE, tell_disk_trouble(error))])
+        with reading() as session:
+            doors = places.open_doors(session, task.organization_id, task.placement)
+        place = places.choose_place(doors, task.placement, task.refusals, places.offers_of(doors))
+        order = training.order_machine(task, place, clock.now())
+        training.stage_inputs(doors.volume, task, order, find_base(task.base_repo_id, task.base_revision))
+    except (OSError, TensorantError) as error:
+        sentence = tell_disk_trouble(error) if isinstance(error, OSError) else str(error)
+        _may_start(lease, task, [*findings, refused(Check.STORAGE, sentence)])
         return
     with lease.write() as session:
-        training.note_asked(session, task, order)
-        lease.done(session)
+        if training.note_asked(session, task, order):
+            lease.done(session)
+        else:
+            lease.again(session, clock.now() + _SLOT_WAIT)
 
 
 def _may_start(lease: Lease, task: RunTask, findings: Sequence[Finding]) -> bool:
@@ -79,9 +88,10 @@ def _may_start(lease: Lease, task: RunTask, findings: Sequence[Finding]) -> bool
 def _follow(lease: Lease, task: RunTask) -> None:
     """The machine promises a look at every change; the deadline is looked at here."""
     adapter = None
+    with reading() as session:
+        volume = volume_for(session, task.organization_id, training.provider_of(task))
+    report = trials.read_report(volume, task.machine) if task.trial and task.machine else None
     if task.machine is not None and task.machine.work is Work.DONE:
-        with reading() as session:
-            volume = volume_for(session, task.organization_id)
         try:
             adapter = training.take_adapter(task, volume)
         except OSError as error:
@@ -89,11 +99,26 @@ def _follow(lease: Lease, task: RunTask) -> None:
                 training.note_trouble(session, task.id, tell_disk_trouble(error))
             raise
     with lease.write() as session:
-        training.take_steps(session, task, adapter)
+        training.take_steps(session, task, adapter, report)
         if task.machine is None:
             lease.done(session)
         else:
-            lease.again(session, max(task.machine.deadline, clock.now() + _SLOT_WAIT))
+            lease.again(session, max(training.next_look(task), clock.now() + _SLOT_WAIT))
+
+
+def _verify(lease: Lease, task: RunTask) -> None:
+    """Over the volume alone: no machine is asked for."""
+    with reading() as session:
+        volume = volume_for(session, task.organization_id, training.provider_of(task))
+    try:
+        adapter = adapters.find_on(volume, task.id, task.attempt)
+    except OSError as error:
+        with lease.write() as session:
+            training.note_trouble(session, task.id, tell_disk_trouble(error))
+        raise
+    with lease.write() as session:
+        adapters.note_verified(session, task.id, adapter)
+        lease.done(session)
 
 
 def _judge(lease: Lease, task: RunTask) -> None:

@@ -6,8 +6,6 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
@@ -17,22 +15,28 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tensorant_app import cli_operator, web
+from tensorant_app import cli_operator, cli_recovery, web
+from tensorant_app.cli_recovery import As
+from tensorant_app.cli_recovery import caller_of as _caller
 from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
-from tensorant_app.domain.members import Caller, Role, operator
+from tensorant_app.domain.members import Role, operator
+from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.log import set_up_logging
+from tensorant_app.services import data_check as data_checks
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
-from tensorant_app.services import file_checks, links, organizations, plans, runs
+from tensorant_app.services import drafts, file_checks, links, organizations, plans, runs, trial_words, trials
+from tensorant_app.services.trials import TrialView
 from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import WORKER, Supervisor, find_redis, stop_running, web_child
 
 app = typer.Typer(no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False, help=__doc__)
-run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
+run_app = cli_recovery.run_app
 app.add_typer(run_app, name="runs")
+app.add_typer(cli_recovery.machine_app, name="machines")
 admin_app = typer.Typer(no_args_is_help=True, help="People: owners, members, passwords. On the host, as the operator.")
 app.add_typer(admin_app, name="admin")
 admin_app.add_typer(cli_operator.gpus_app, name="gpus")
@@ -40,7 +44,6 @@ app.add_typer(cli_operator.keys_app, name="keys")
 data_app = typer.Typer(no_args_is_help=True, help="Training data in files.")
 app.add_typer(data_app, name="data")
 
-As = Annotated[str | None, typer.Option("--as", metavar="E-MAIL", help="Act as this member instead of the operator.")]
 _out = Console(highlight=False, soft_wrap=True)
 
 
@@ -143,12 +146,14 @@ def list_runs(as_: As = None) -> None:
     """Every run, newest first."""
     with _caller(as_) as caller, reading() as session:
         views = runs.list_runs(session, caller)
-    table = Table(Column("id", no_wrap=True, min_width=36), "name", "state", "step", "loss", "created", box=None)
+    identity = Column("id", no_wrap=True, min_width=36)
+    table = Table(identity, "name", "purpose", "state", "step", "loss", "created", box=None)
     for view in views:
         steps = f"{view.step}/{view.total_steps}" if view.total_steps else ""
         loss = f"{view.loss:.3f}" if view.loss is not None else ""
         state = view.state.value.replace("_", " ")
-        table.add_row(str(view.id), view.name, state, steps, loss, f"{view.created_at:%Y-%m-%d %H:%M}")
+        purpose = view.purpose.value
+        table.add_row(str(view.id), view.name, purpose, state, steps, loss, f"{view.created_at:%Y-%m-%d %H:%M}")
     _out.print(table) if views else print("There are no runs yet.")
 
 
@@ -157,9 +162,13 @@ def show_run(run_id: UUID, as_: As = None) -> None:
     """One run: its state, settings, checks and events."""
     with _caller(as_) as caller, reading() as session:
         detail = runs.show_run(session, caller, run_id)
+        trial = trials.show_trial(session, caller, run_id)
     view = detail.view
-    print(f"{view.name} is {view.state.value.replace('_', ' ')}. {view.sentence or ''}".rstrip())
-    for name, value in detail.settings.items():
+    what = f"{view.name}, a small training trial," if trial else view.name
+    print(f"{what} is {view.state.value.replace('_', ' ')}. {view.sentence or ''}".rstrip())
+    if trial:
+        _print_trial(trial)
+    for name, value in {**(detail.trial or {}), **detail.settings}.items():
         print(f"  {name} = {value}")
     for finding in detail.findings:
         print(f"  check {finding['check']}: {finding['verdict']}. {finding['sentence']}")
@@ -167,6 +176,27 @@ def show_run(run_id: UUID, as_: As = None) -> None:
         print(
             f"  {event.at:%H:%M:%S} {event.verb} ({event.cause.value}) -> {event.state} {event.sentence or ''}".rstrip()
         )
+
+
+def _print_trial(trial: TrialView) -> None:
+    """The training trial report."""
+    for line in trial_words.lines_of(trial):
+        print(f"  {line.label}: {line.value}{f' ({line.under})' if line.under else ''}")
+    report = trial.report
+    for sentence in (
+        *trial_words.missing_of(trial),
+        *(report.advice if report else ()),
+        *([report.note] if report else []),
+    ):
+        print(f"  {sentence}")
+
+
+@run_app.command("full-draft")
+def make_full_draft(run_id: UUID, as_: As = None) -> None:
+    """The draft of the full run that a completed trial measured; saving it is free and starts nothing."""
+    with _caller(as_) as caller, unit_of_work() as session:
+        draft = drafts.create_full_draft(session, caller, run_id)
+    print(f"Saved as {draft.id}. Launch it in the console, on the page of the run.")
 
 
 @run_app.command("cancel")
@@ -271,11 +301,37 @@ def try_training(
 
 @app.command("verify-adapter")
 def verify_adapter(
-    file: Path, base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None
+    file: Path,
+    base: Annotated[Path | None, typer.Option(help="Folder of the base model it belongs to.")] = None,
+    max_rank: Annotated[int | None, typer.Option(help="The highest rank that your server takes; often 16.")] = None,
 ) -> None:
-    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and the reason where it is not."""
-    for name, value in file_checks.verify_adapter(file, base).items():
+    """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and every reason where it is not."""
+    for name, value in file_checks.verify_adapter(file, base, max_rank).items():
         print(f"{name}: {value}")
+
+
+@data_app.command("check")
+def check_data(
+    file: Path,
+    format_: Annotated[
+        str, typer.Option("--format", help="auto, chat, sharegpt, alpaca or prompt_completion.")
+    ] = "auto",
+    images: Annotated[Path | None, typer.Option(help="Folder of a vision model's images.")] = None,
+    tokenizer: Annotated[
+        Path | None, typer.Option(help="Folder of the base model's tokenizer, for its control tokens.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """What is in FILE, row by row, and what is wrong with it; exit code 1 where a row or the file cannot be used."""
+    layout = data_checks.layout_named(format_)
+    tokens = data_checks.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
+    report = data_checks.check_file(file, layout=layout, images=images, tokens=tokens)
+    if as_json:
+        print(json.dumps(asdict(report), ensure_ascii=False))
+    else:
+        for sentence in data_checks.sentences_of(report):
+            print(sentence)
+    raise SystemExit(0 if report.is_clean else 1)
 
 
 @data_app.command("mask")
@@ -299,17 +355,6 @@ def mask_data(
     bad = sum(row["error"] is not None for row in rows)
     trained = sum(row["trained_tokens"] for row in rows if row["error"] is None)
     print(f"{len(rows):,} rows, {bad:,} of them cannot be trained; {trained:,} trained tokens in the others.")
-
-
-@contextmanager
-def _caller(email: str | None) -> Iterator[Caller]:
-    migrate.require_current()
-    if email is None:
-        yield operator()
-        return
-    with reading() as session:
-        caller = organizations.caller_of(session, email)
-    yield caller
 
 
 def print_line(line: str) -> None:

@@ -23,6 +23,7 @@ RUN = "/projects/[project_id]/runs/[run_id]"
 EVALUATIONS = "/projects/[project_id]/evaluations"
 SCORECARD = "/projects/[project_id]/evaluations/[evaluation_id]"
 PROJECT_SETTINGS = "/projects/[project_id]/settings"
+CONNECTIONS = "/connections"
 KIT = "/kit"
 
 SIGN_IN_POST = "/api/sign-in"

@@ -58,6 +58,12 @@ class Settings(BaseSettings):
     """`new,old`: keys that seal secrets. Unset: the key file in `data_dir`."""
     installation: str | None = None
     """Names this installation to the providers. Unset: made at first start, kept in `data_dir`."""
+    runpod_api_url: str = "https://api.runpod.io"
+    """RunPod's REST API; anything that speaks its version 2 can stand in."""
+    runpod_s3_url: str = "https://s3api-{data_center}.runpod.io"
+    """Where a network volume's files are read; `{data_center}` becomes the volume's, in lower case."""
+    trainer_image: str | None = None
+    """The image that rented machines run, pinned: `registry/name@sha256:…`. See docs/machines.md."""
     host: str = "127.0.0.1"
     """Where the console listens. Anything but this computer needs an owner and `origin`."""
     port: int = Field(default=8020, ge=1, le=65535)
@@ -74,6 +80,23 @@ class Settings(BaseSettings):
     """How a log line looks."""
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = "INFO"
     """The least important lines that are written."""
+
+    @field_validator("runpod_api_url", "runpod_s3_url")
+    @classmethod
+    def _keeps_keys_to_itself(cls, value: str) -> str:
+        """Keys travel there: in the clear only within this computer."""
+        scheme, _, rest = value.partition("://")
+        host = re.split(r"[/:?#]", rest, maxsplit=1)[0] if not rest.startswith("[") else rest[1:].partition("]")[0]
+        if "@" in rest or not (scheme == "https" or (scheme == "http" and host in LOOPBACK)):
+            raise ValueError("write it with https://, or http:// on this computer, and without a password")
+        return value.rstrip("/")
+
+    @field_validator("trainer_image")
+    @classmethod
+    def _pinned(cls, value: str | None) -> str | None:
+        if value and not re.search(r"@sha256:[0-9a-f]{64}$", value):
+            raise ValueError("pin it by digest: registry/name@sha256:…")
+        return value or None
 
     @field_validator("data_dir")
     @classmethod

@@ -27,6 +27,8 @@ from tensorant_app.services.machines import Order
 from tensorant_app.services.sealing import seal
 
 REVISION = "a" * 40
+ACCOUNT = UUID(int=7)
+"""The compute connection that fake machines are rented from."""
 SECRETS: dict[ConnectionKind, dict[str, str]] = {
     ConnectionKind.RUNPOD_COMPUTE: {"api_key": "rpa_THESECRETKEY00001234"},
     ConnectionKind.RUNPOD_STORAGE: {"access_key": "user_THEACCESSKEY0001", "secret_key": "rps_THESTORAGEKEY0005678"},
@@ -187,8 +189,11 @@ def connect(
     return row
 
 
-def make_order(organization_id: UUID, subject_id: UUID, now: datetime, *, attempt: int = 1) -> Order:
-    return Order(organization_id, Use.RUN, subject_id, attempt, "fake", "fake", now + timedelta(hours=6))
+def make_order(
+    organization_id: UUID, subject_id: UUID, now: datetime, *, attempt: int = 1, use: Use = Use.RUN
+) -> Order:
+    deadline = now + timedelta(hours=6)
+    return Order(organization_id, use, subject_id, attempt, "fake", "fake", deadline, connection_id=ACCOUNT)
 
 
 def ask_machine(caller: Caller, run_id: UUID, now: datetime, *, attempt: int = 1) -> UUID:

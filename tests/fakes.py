@@ -55,6 +55,14 @@ class FakeProvider:
     bills: dict[str, list[BillLine]] = field(default_factory=dict)
     before_create: Callable[[MachineRequest], None] = nothing
     after_create: Callable[[MachineRequest], None] = nothing
+    before_listing: Callable[[], None] = lambda: None
+    """May raise: the account cannot be listed."""
+    uptimes: dict[str, int] = field(default_factory=dict)
+    """Seconds since the container of a machine began; not up where it is missing."""
+    statuses: dict[str, str] = field(default_factory=dict)
+    """The provider's own word, where it is not the presence's."""
+    holds_on: bool = False
+    """Delete calls are taken, and nothing happens."""
     on_release: Callable[[str], None] = lambda name: None
 
     def check(self) -> Sequence[str]:
@@ -75,12 +83,25 @@ class FakeProvider:
         return Rented(f"id-{request.name}", "RUNNING", self.rate)
 
     def listing(self) -> Sequence[Listed]:
+        self.before_listing()
         present = [
-            Listed(name, f"id-{name}", presence.value, presence, rate=self.rate, installation=INSTALLATION, gpu_count=1)
+            Listed(
+                name,
+                f"id-{name}",
+                self.statuses.get(name, presence.value),
+                presence,
+                rate=self.rate,
+                installation=INSTALLATION,
+                uptime_s=self.uptimes.get(name),
+                gpu_count=1,
+            )
             for name, presence in self.machines.items()
             if presence is not Presence.ABSENT
         ]
         return [*present, *self.twins]
+
+    def find(self, provider_id: str) -> Listed | None:
+        return next((machine for machine in self.listing() if machine.provider_id == provider_id), None)
 
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
         return sight(self.listing(), name, INSTALLATION, at)
@@ -91,6 +112,8 @@ class FakeProvider:
     def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
         self.on_release(name)
         self.deleted.append(name)
+        if self.holds_on:
+            return
         self.machines.pop(name, None)
         self.twins = [twin for twin in self.twins if twin.name != name and twin.provider_id not in known]
 

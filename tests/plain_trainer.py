@@ -1,6 +1,7 @@
 """A stand-in for the trainer's interpreter: `plain_trainer -m trainer mask --job …` takes every word for a token.
 
-Rows that hold `UNREADABLE` are refused, as a template refuses rows; `CRASH` ends the process half-way.
+Rows that hold `UNREADABLE` are refused, as a template refuses rows, and those that hold `SYSTEM` where the system text
+is not merged; `CRASH` ends the process half-way.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ def write_python(folder: Path) -> Path:
 
 
 def mask(job: MaskJob) -> None:
-    lines, errors = [], []
+    lines, errors, system_refused = [], [], 0
     for split, path in job.files.items():
         for row in pq.read_table(path).to_pylist():
             texts = [message["content"] for message in json.loads(row["example"])["messages"]]
@@ -34,10 +36,15 @@ def mask(job: MaskJob) -> None:
                 raise RuntimeError("The tokenizer could not be read")
             if "UNREADABLE" in texts[0]:
                 errors.append(RowError(split, row["row"], "the template refuses it"))
+            if "SYSTEM" in texts[0] and not job.merge_system:
+                errors.append(RowError(split, row["row"], "the template has no system role"))
+                system_refused += 1
             tokens = sum(len(text.split()) for text in texts)
             lines.append({"split": split, "row": row["row"], "tokens": tokens, "trained_tokens": 1})
     pq.write_table(pa.Table.from_pylist(lines), Path(job.output) / MASK)
-    write_file(Path(job.output) / MASK_SUMMARY, dump(summary_of(job, lines, errors)))
+    write_file(
+        Path(job.output) / MASK_SUMMARY, dump(replace(summary_of(job, lines, errors), system_refused=system_refused))
+    )
 
 
 def summary_of(job: MaskJob, lines: list[dict[str, Any]], errors: list[RowError]) -> MaskSummary:

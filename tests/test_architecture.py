@@ -130,7 +130,7 @@ def test_every_permission_is_asked_by_a_service() -> None:
     asked = {
         name for _, _, text in sources("tensorant_app/services") for name in re.findall(r"Permission\.(\w+)", text)
     }
-    later = {"DECIDE", "ADMINISTER"}
+    later = {"DECIDE"}
     """What they guard is built with its own pages."""
 
     assert {permission.name for permission in Permission} - asked == later
@@ -145,14 +145,21 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
 
     assert kinds == {
         "machines.tend",
+        "accounts.poll",
+        "accounts.sweep",
+        "adapters.check",
         "runs.react",
         "evaluations.react",
         "versions.react",
         "imports.react",
         "connections.check",
         "offers.refresh",
+        "spend.sync",
     }
     assert "test_the_same_hint_twice_looks_once" in text
+    assert "test_a_file_that_is_checked_twice_is_taken_once" in text
+    assert "test_a_poll_or_a_sweep_delivered_twice_changes_nothing_more" in text
     assert "test_the_same_hint_twice_asks_once" in text
     assert "test_every_hint_twice_changes_nothing" in text
     assert "test_the_same_hint_twice_reads_once" in text
+    assert "test_a_bill_that_is_asked_for_twice_is_booked_once" in text

@@ -10,6 +10,7 @@ from pathlib import Path
 from uuid import UUID, uuid4
 
 import pytest
+from sqlmodel import select
 from typer.testing import CliRunner, Result
 
 from tensorant_app import cli
@@ -22,8 +23,14 @@ from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import hold_folder
 from tests import factories
 from tests.conftest import Clock
+from tests.services.test_trials import make_trial
 
 ROOT = Path(__file__).resolve().parent.parent
+
+
+@pytest.fixture
+def trial_id(owner: Caller) -> UUID:
+    return make_trial(owner, name="Try")
 
 
 @pytest.fixture
@@ -65,6 +72,26 @@ def tensorant(*arguments: str, **env: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+class TestTrials:
+    def test_the_report_is_printed_with_what_is_missing(self, trial_id: UUID) -> None:
+        output = call("runs", "show", trial_id).output
+
+        assert output.startswith("Try, a small training trial, is completed.")
+        assert "Full run, time: 13 min – 16 min (15 optimizer steps, 8 of 10 such runs)" in output
+        assert "Full run, cost: $0.00 (at $0.00/h)" in output
+        assert "Steps measured: 20 of 20 (80 training rows, the longest first)" in output
+        assert "Neither a quality evaluation nor a quote." in output
+
+    def test_its_full_draft_is_made_by_a_member(self, owner: Caller, trial_id: UUID) -> None:
+        result = call("runs", "full-draft", trial_id, "--as", member(owner, Role.MEMBER))
+
+        assert result.exit_code == 0, result.output
+        with reading() as session:
+            draft = session.exec(select(Run).where(Run.trial_id == trial_id)).one()
+        assert (draft.name, draft.state) == ("Try full", RunState.DRAFT)
+        assert str(draft.id) in result.output
+
+
 class TestListing:
     def test_no_runs_are_told(self, owner: Caller) -> None:
         assert call("runs", "list").output == "There are no runs yet.\n"
@@ -74,7 +101,7 @@ class TestListing:
 
         assert result.exit_code == 0
         (line,) = [line for line in result.output.splitlines() if str(run_id) in line]
-        assert line.split()[1:3] == ["First", "queued"]
+        assert line.split()[1:4] == ["First", "full", "queued"]
 
     @pytest.mark.parametrize("role", Role)
     def test_members_see_their_own_organizations_and_the_operator_all(
@@ -248,3 +275,32 @@ def test_the_operator_switches_machine_types_and_rotates_keys(sqlite_database: s
     assert "The old key is gone" in rotated.output
     assert get_settings().read_secret_keys() != before
     assert "not switched off" in refusal("admin", "gpus", "on", "NVIDIA L4")
+
+
+class TestRecovering:
+    def test_a_member_pauses_and_resumes_and_the_operator_may_not(self, owner: Caller, run_id: UUID) -> None:
+        with unit_of_work() as session:
+            session.get_one(Run, run_id).state = RunState.LAUNCHING
+
+        assert "may not" in refusal("runs", "pause", run_id)
+        assert call("runs", "pause", run_id, "--as", owner.name).exit_code == 0
+        with reading() as session:
+            assert session.get_one(Run, run_id).state is RunState.PAUSED
+        assert call("runs", "resume", run_id, "--as", owner.name).exit_code == 0
+        with reading() as session:
+            assert session.get_one(Run, run_id).state is RunState.QUEUED
+
+    def test_a_longer_limit_is_longer(self, owner: Caller, run_id: UUID) -> None:
+        with unit_of_work() as session:
+            session.get_one(Run, run_id).state = RunState.NEEDS_RECOVERY
+
+        assert "above 6 h and at most 72 h" in refusal("runs", "extend", run_id, 5, "--as", owner.name)
+        assert "12 h now" in call("runs", "extend", run_id, 12, "--as", owner.name).output
+
+    def test_what_cannot_be_recovered_says_why(self, owner: Caller, run_id: UUID) -> None:
+        assert "needs recovery" in refusal("runs", "verify", run_id, "--as", owner.name)
+        assert "no machine" in refusal("runs", "confirm-absent", run_id, "--as", owner.name)
+
+    def test_without_unknown_machines_it_says_so(self, owner: Caller) -> None:
+        assert call("machines", "unknown").output == "There are no unknown machines.\n"
+        assert "There is no unknown machine" in refusal("machines", "terminate", uuid4())

@@ -66,3 +66,30 @@ def test_the_queue_is_the_told_one_or_none(data_dir: Path, monkeypatch: pytest.M
 def test_settings_do_not_change(data_dir: Path) -> None:
     with pytest.raises(ValidationError):
         get_settings().log_level = "DEBUG"  # type: ignore[misc]
+
+
+@pytest.mark.parametrize("url", ["https://api.example.org", "http://127.0.0.1:4020", "http://[::1]:4020"])
+def test_runpods_address_may_be_another_one(url: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORANT_RUNPOD_API_URL", f"{url}/")
+
+    assert Settings().runpod_api_url == url
+
+
+@pytest.mark.parametrize(
+    "url", ["http://api.example.org", "api.example.org", "https://me:pw@api.example.org", "ftp://x"]
+)
+@pytest.mark.parametrize("name", ["API", "S3"])
+def test_keys_never_travel_in_the_clear(url: str, name: str, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"TENSORANT_RUNPOD_{name}_URL", url)
+
+    with pytest.raises(ValidationError, match="https://"):
+        Settings()
+
+
+def test_the_trainers_image_is_pinned(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TENSORANT_TRAINER_IMAGE", "registry.example.org/trainer:latest")
+    with pytest.raises(ValidationError, match="pin it by digest"):
+        Settings()
+
+    monkeypatch.setenv("TENSORANT_TRAINER_IMAGE", "")
+    assert Settings().trainer_image is None

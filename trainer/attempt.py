@@ -11,7 +11,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from trainer.contract import BOOT, LOCK, RESULT, AttemptKeys, Boot, Failure, Outcome, Result, dump, load, write_file
+from trainer.contract import (
+    BOOT,
+    LOCK,
+    RANKS,
+    RESULT,
+    STATUS,
+    AttemptKeys,
+    Boot,
+    Failure,
+    Outcome,
+    Result,
+    dump,
+    load,
+    write_file,
+)
 from trainer.events import Journal, now
 
 RESERVE = ".reserve"
@@ -48,6 +62,8 @@ class Attempt:
     """On the monotonic clock."""
     lock: int
     """The file descriptor whose lock ends with the process."""
+    rank: int = 0
+    """Its number among the processes that train together; only the first one's files are read by the console."""
     once: threading.Lock = field(default_factory=threading.Lock)
 
     @property
@@ -56,6 +72,11 @@ class Attempt:
 
     @property
     def outputs(self) -> Path:
+        return _outputs(self.volume, self.keys, self.rank)
+
+    @property
+    def shared(self) -> Path:
+        """Where the first process writes: checkpoints lie there for all."""
         return self.volume / self.keys.outputs
 
     @property
@@ -90,9 +111,9 @@ class Attempt:
         )
 
 
-def take(volume: Path, keys: AttemptKeys, *, machine: str, number: int) -> Attempt | None:
+def take(volume: Path, keys: AttemptKeys, *, machine: str, number: int, rank: int = 0) -> Attempt | None:
     """The attempt, or None where another process holds it or where it has ended already."""
-    outputs = volume / keys.outputs
+    outputs = _outputs(volume, keys, rank)
     outputs.mkdir(parents=True, exist_ok=True)
     lock = os.open(outputs / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -100,13 +121,22 @@ def take(volume: Path, keys: AttemptKeys, *, machine: str, number: int) -> Attem
     except BlockingIOError:
         os.close(lock)
         return None
-    if (outputs / RESULT).exists():
+    if (volume / keys.outputs / RESULT).exists():
         os.close(lock)
         return None
+    if rank:
+        # Of an earlier start on this machine, which the first process goes on from.
+        (outputs / RESULT).unlink(missing_ok=True)
+        (outputs / STATUS).unlink(missing_ok=True)
     (outputs / RESERVE).write_bytes(os.urandom(RESERVED_BYTES))
     boot = _boots_before(outputs / BOOT) + 1
     _write_boot(outputs / BOOT, Boot(machine, number, boot, os.getpid(), _own_start_time(), _host_boot(), now()))
-    return Attempt(volume, keys, machine, number, boot, time.monotonic(), lock)
+    return Attempt(volume, keys, machine, number, boot, time.monotonic(), lock, rank)
+
+
+def _outputs(volume: Path, keys: AttemptKeys, rank: int) -> Path:
+    folder = volume / keys.outputs
+    return folder / RANKS / str(rank) if rank else folder
 
 
 def peak_rss_mb() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import json
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -110,6 +111,11 @@ def load_model(base: Base, *, quantised: bool = False) -> PreTrainedModel:
     return model
 
 
+def precision_of(model: PreTrainedModel | PeftModel) -> str:
+    """Of the base's weights: nf4 where they are quantised, else their type."""
+    return "nf4" if getattr(model, "is_loaded_in_4bit", False) else str(model.dtype).removeprefix("torch.")
+
+
 def attends_fully(model: PreTrainedModel | PeftModel) -> bool:
     """Whether every layer looks back at all tokens; layers with a sliding window, or without attention, do not."""
     config = model.config.get_text_config()
@@ -135,14 +141,16 @@ def free_memory() -> None:
 
 
 def best_device() -> torch.device:
+    """Of several processes that `torchrun` started, each has a GPU of its own."""
     import torch
 
     if not torch.cuda.is_available():
         return torch.device("cpu")
-    have = torch.cuda.get_device_capability()
+    device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    have = torch.cuda.get_device_capability(device)
     if have < OLDEST_GPU:
-        raise TrainerError("gpu_too_old", name=torch.cuda.get_device_name(), have=f"{have[0]}.{have[1]}")
-    return torch.device("cuda", 0)
+        raise TrainerError("gpu_too_old", name=torch.cuda.get_device_name(device), have=f"{have[0]}.{have[1]}")
+    return device
 
 
 def best_dtype(device: torch.device) -> torch.dtype:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainer.template import Message, Template, plain_messages, refused, rendered, template_of
+from trainer.template import Message, Template, learned_places, plain_messages, refused, rendered, template_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -54,9 +54,9 @@ def encode_example(
     """One sequence where the template keeps history as it was written, else one for each assistant turn."""
     template = template_of(tokenizer, frozenset(eos_ids))
     messages, tools = plain_messages(example["messages"]), example.get("tools")
-    places = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
+    places = learned_places(messages)
     if not places:
-        raise refused(len(messages) - 1, "there is no assistant reply, so there is nothing to learn from it")
+        raise refused(len(messages) - 1, "there is no assistant reply to learn from")
     turns = [_render_turn(template, messages, tools, i) for i in places]
     if tools:
         _require_tools(tools, turns[-1].whole)

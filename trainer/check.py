@@ -14,6 +14,15 @@ if TYPE_CHECKING:
 
 LIBRARIES = ("torch", "transformers", "peft", "safetensors", "tokenizers", "pyarrow", "bitsandbytes")
 OPTIONAL = ("bitsandbytes",)
+TINY = {
+    "vocab_size": 64,
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+}
+"""The model of one step."""
 Report = dict[str, bool | str | int | float | dict[str, str]]
 
 
@@ -57,17 +66,8 @@ def _train_one_step() -> torch.device:
     from trainer.lora import add_lora
     from trainer.step import make_optimizer, summed_loss
 
-    device = best_device()
-    config = LlamaConfig(
-        vocab_size=64,
-        hidden_size=32,
-        intermediate_size=64,
-        num_hidden_layers=2,
-        num_attention_heads=2,
-        num_key_value_heads=2,
-    )
-    options = TrainOptions(rank=4)
-    model = add_lora(LlamaForCausalLM(config).to(device), options)  # type: ignore[arg-type]
+    device, options = best_device(), TrainOptions(rank=4)
+    model = add_lora(LlamaForCausalLM(LlamaConfig(**TINY)).to(device), options)  # type: ignore[arg-type]
     optimizer = make_optimizer(model, options)
     rows = [Encoded([1, 2, 3, i, i + 1], [(3, 5)], "", []) for i in range(4, 8)]
     summed_loss(model, pack_rows(rows, share_prefix=True)).backward()

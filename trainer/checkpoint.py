@@ -65,16 +65,24 @@ def save(
 ) -> Path:
     """Atomically; the one before stays whole until this one is verified."""
     target = folder / name_of(progress.step)
-    if _is_whole(target):
-        return target
+    if not _is_whole(target):
+        tensors = {ADAPTER: adapter_tensors(model), OPTIMIZER: _optimizer_tensors(optimizer) | rng}
+        _write(target, tensors, progress, {**fits, "step": progress.step})
+    _make_room(folder, target)
+    return target
+
+
+def _write(target: Path, tensors: Mapping[str, Tensors], progress: Progress, facts: Fits) -> None:
+    folder = target.parent
+    for unfinished in folder.glob(".*.tmp"):
+        shutil.rmtree(unfinished)
     aside = folder / f".{target.name}.tmp"
-    shutil.rmtree(aside, ignore_errors=True)
     aside.mkdir(parents=True)
     try:
-        write_tensors(aside / ADAPTER, adapter_tensors(model))
-        write_tensors(aside / OPTIMIZER, _optimizer_tensors(optimizer) | rng)
+        for name, values in tensors.items():
+            write_tensors(aside / name, values)
         write_file(aside / STATE, json.dumps(asdict(progress), allow_nan=False))
-        seal_folder(aside, {**fits, "step": progress.step})
+        seal_folder(aside, facts)
         shutil.rmtree(target, ignore_errors=True)
         aside.rename(target)
         sync_folder(folder)
@@ -82,8 +90,6 @@ def save(
     except BaseException:
         shutil.rmtree(aside, ignore_errors=True)
         raise
-    _make_room(folder, target)
-    return target
 
 
 def newest(folders: Iterable[Path], fits: Fits) -> Path | None:
@@ -182,6 +188,8 @@ def _is_whole(checkpoint: Path, fits: Fits | None = None) -> bool:
 def _make_room(folder: Path, newer: Path) -> None:
     """Older checkpoints keep their adapter and lose what only resuming needs."""
     for checkpoint in _older(folder, newer):
+        for unfinished in checkpoint.glob(".*"):
+            unfinished.unlink()
         # The manifest first: a crash in between leaves a file too many, never a manifest that lies.
         files = {name: hash_file(checkpoint / name) for name in (ADAPTER, STATE) if (checkpoint / name).is_file()}
         write_file(checkpoint / MANIFEST, dump(Manifest(files, {"resumable": False})))

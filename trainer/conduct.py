@@ -12,6 +12,7 @@ from typing import TypeVar
 from trainer.attempt import MOST_BOOTS, Attempt, Ending, take
 from trainer.contract import MANIFEST, AttemptKeys, EvaluateJob, MaskJob, Outcome, TrainJob, load
 from trainer.errors import TrainerError, exit_code_of, failure_of
+from trainer.ranks import answer_for_all, rank_and_size
 from trainer.watchdog import Halt, Watchdog
 
 Job = TypeVar("Job", TrainJob, EvaluateJob)
@@ -25,12 +26,15 @@ def conduct(cls: type[Job], use: str, volume: Path, key: str, find_work: Callabl
     if job is None:
         return 2
     keys = AttemptKeys.of(use, job.subject_id, job.attempt)
-    attempt = take(volume.resolve(), keys, machine=job.machine, number=job.attempt)
+    rank, size = rank_and_size()
+    attempt = take(volume.resolve(), keys, machine=job.machine, number=job.attempt, rank=rank)
     if attempt is None:
         return 0
-    watch = Watchdog(attempt)
+    watch = Watchdog(attempt, others=size if rank == 0 else 1)
     watch.start()
     ending = _worked(job, attempt, watch, find_work)
+    if rank == 0 and size > 1:
+        ending = answer_for_all(attempt, ending, size)
     attempt.finish(ending)
     watch.end()
     return exit_code_of(ending.failure.code) if ending.failure else 0

@@ -18,6 +18,13 @@ from trainer.contract_manifest import Manifest as Manifest
 from trainer.contract_manifest import hash_file as hash_file
 from trainer.contract_manifest import seal_folder as seal_folder
 from trainer.contract_manifest import verify_folder as verify_folder
+from trainer.contract_trial import MOST_MINUTES as MOST_MINUTES
+from trainer.contract_trial import MOST_ROWS as MOST_ROWS
+from trainer.contract_trial import MOST_STEPS as MOST_STEPS
+from trainer.contract_trial import MOST_VALIDATION_ROWS as MOST_VALIDATION_ROWS
+from trainer.contract_trial import Prediction as Prediction
+from trainer.contract_trial import TrialLimits as TrialLimits
+from trainer.contract_trial import TrialReport as TrialReport
 
 CONTRACT_VERSION = 1
 """Stands in every job file and heartbeat; the console reads this one and the one before."""
@@ -33,10 +40,13 @@ RESULT = "result.json"
 LOG = "log.txt"
 ANSWERS = "answers.jsonl"
 SAMPLES = "samples.jsonl"
+TRIAL = "trial.json"
 MASK = "mask.parquet"
 MASK_SUMMARY = "mask.json"
 PROGRESS = "progress.json"
 CHECKPOINTS = "checkpoints"
+RANKS = "ranks"
+"""Folders of the other processes of an attempt on several GPUs, by number from 1."""
 
 SPLIT_COLUMNS = ("row", "example")
 """Columns of a split's Parquet file: the row's number in the imported file (int64, from 1) and the example as JSON text."""
@@ -177,6 +187,8 @@ class TrainJob:
     """Output keys of earlier attempts, newest first; their verified checkpoints may be read."""
     sample_prompts: tuple[str, ...] = ()
     """At most 8, answered at each evaluation."""
+    trial: TrialLimits | None = None
+    """The bounds of a small training trial, which is not a run: `options` are those of the full run that it measures."""
     threads: int | None = None
     """CPU threads; None takes every usable core."""
     contract_version: int = CONTRACT_VERSION
@@ -241,6 +253,10 @@ class MaskSummary:
     errors: tuple[RowError, ...]
     tokenizer_sha256: str
     template_sha256: str
+    sequences: Mapping[str, int] = field(default_factory=dict)
+    """Split → sequences that are trained: more than rows where the template needs one for each reply."""
+    system_refused: int = 0
+    """Rows that the template refuses for their system text, which can stand in the first user text instead."""
 
 
 @dataclass(frozen=True, slots=True)

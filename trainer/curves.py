@@ -22,7 +22,8 @@ def require_finite(loss: float, norm: float, *, learned: int, step: int, rows: l
     """Before the weights are touched; `learned` are the tokens of the step that count."""
     numbers = ", ".join(str(row) for row in sorted(set(rows))[:20])
     if learned == 0:
-        raise TrainerError("all_masked", step=step, rows=numbers)
+        gradient = f"a gradient of {norm:g}" if math.isfinite(norm) else "a gradient that is not a finite number"
+        raise TrainerError("all_masked", step=step, rows=numbers, gradient=gradient)
     for what, value in (("loss", loss), ("gradient", norm)):
         if not math.isfinite(value):
             raise TrainerError("not_finite", what=what, step=step, learned=learned, rows=numbers)

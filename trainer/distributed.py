@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from trainer.contract import Outcome
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from trainer.chat import Encoded
 
 _OUTCOMES = tuple(Outcome)
+PATIENCE = timedelta(hours=1)
+"""The others wait while the first process answers sample rows; one that is gone is noticed by its heartbeat."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ def join() -> World:
     import torch
     import torch.distributed as dist
 
+    if torch.cuda.is_available():
+        torch.cuda.set_device(int(os.environ.get("LOCAL_RANK", "0")))
     if not dist.is_initialized():
-        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+        dist.init_process_group("nccl" if torch.cuda.is_available() else "gloo", timeout=PATIENCE)
     return World(dist.get_rank(), size)

@@ -26,12 +26,12 @@ WORDINGS: Mapping[str, Wording] = {
     ),
     "out_of_memory_in_training": Wording(
         "The memory was not enough in training at step {place}, with half the micro batch too: {text}.",
-        "Choose a shorter context, QLoRA, or a GPU with more memory. The last complete checkpoint is kept.",
+        "Choose a shorter context, QLoRA, or a GPU with more memory; {kept}.",
         exit_code=31,
     ),
     "out_of_memory_in_validation": Wording(
         "The memory was not enough in validation after step {place}, with half the micro batch too; training itself fitted: {text}.",
-        "Choose a smaller micro batch, a shorter context, or a GPU with more memory. The last complete checkpoint is kept.",
+        "Choose a smaller micro batch, a shorter context, or a GPU with more memory; {kept}.",
         exit_code=32,
     ),
     "not_finite": Wording(
@@ -41,7 +41,7 @@ WORDINGS: Mapping[str, Wording] = {
         exit_code=40,
     ),
     "all_masked": Wording(
-        "Step {step} has no token to learn: 0 trained tokens in its rows.",
+        "Step {step} has no token to learn: 0 trained tokens in its rows, and {gradient}.",
         "Check the replies of rows {rows} with `tensorant data mask`.",
         exit_code=12,
     ),
@@ -86,6 +86,11 @@ WORDINGS: Mapping[str, Wording] = {
         "Choose a GPU of the Ampere generation or newer, such as A10G, A100, L4 or H100.",
         exit_code=33,
     ),
+    "no_gpu": Wording(
+        "The machine came up with {have} of the {wanted} GPUs that were asked for, so nothing was trained on it.",
+        "Launch again: another host is given then. Its cost stops when it is released.",
+        exit_code=34,
+    ),
     "nothing_to_train": Wording(
         "There is nothing to train: {what}.", "Check the training split and the number of epochs.", exit_code=13
     ),
@@ -103,6 +108,11 @@ WORDINGS: Mapping[str, Wording] = {
         "The machine started this attempt {boots} times without reaching its end.",
         "Read the log of the earlier starts: the process was most likely killed for its memory use.",
         exit_code=70,
+    ),
+    "rank_lost": Wording(
+        "The process on GPU {rank} of {size} ended without a word, so the others could not go on.",
+        "Read the training log: it was most likely killed for its memory use. The last complete checkpoint is kept.",
+        exit_code=72,
     ),
     "trial_over_time": Wording(
         "The trial was not finished within its {minutes} minutes; its report holds what was measured.",

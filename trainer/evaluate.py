@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trainer.attempt import Attempt, Ending
-from trainer.base import load_model, load_tokenizer, stop_tokens
+from trainer.base import load_model, load_tokenizer, precision_of, stop_tokens
 from trainer.contract import (
     ANSWERS,
     Answer,
@@ -25,6 +25,7 @@ from trainer.contract import (
 from trainer.data import Example, read_examples, rows_refused
 from trainer.errors import TrainerError
 from trainer.generate import Limits, answer_all
+from trainer.lora import load_lora
 from trainer.questions import Task, answer_of, answer_room, task_of
 from trainer.watchdog import Watchdog
 
@@ -32,15 +33,20 @@ if TYPE_CHECKING:
     from peft import PeftModel
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+Facts = Mapping[str, str | int | float | bool | None]
+
 
 def evaluate(job: EvaluateJob, attempt: Attempt, watch: Watchdog) -> Ending:
     tokenizer = load_tokenizer(job.base)
     stops = stop_tokens(job.base, tokenizer)
-    examples = read_examples(attempt.volume / job.test, merges_system=_merges_system(job, attempt.volume))
+    facts = _facts(job, attempt.volume)
+    # An adapter is asked as it was trained, whatever the job says.
+    merges = job.merge_system or bool(facts.get("merge_system"))
+    examples = read_examples(attempt.volume / job.test, merges_system=merges)
     if not examples:
         raise TrainerError("nothing_to_train", what="the test split has no rows")
     tasks = _tasks(job, tokenizer, stops, examples, watch)
-    model = _load(job, attempt.volume)
+    model = _load(job, attempt.volume, facts)
     watch.check()
     watch.enter(Phase.EVALUATING)
 
@@ -51,7 +57,7 @@ def evaluate(job: EvaluateJob, attempt: Attempt, watch: Watchdog) -> Ending:
     limits = Limits(stops, answer_room(job.max_new_tokens, job.labels, tokenizer), job.batch_size)
     replies = answer_all(model, [task.question for task in tasks], limits, tick)
     answers = [answer_of(task, reply, tokenizer, job.labels) for task, reply in zip(tasks, replies, strict=True)]
-    return _written(attempt, answers)
+    return _written(attempt, answers, precision_of(model))
 
 
 def _tasks(
@@ -78,33 +84,26 @@ def _tasks(
     return tasks
 
 
-def _merges_system(job: EvaluateJob, volume: Path) -> bool:
-    """An adapter is asked as it was trained, whatever the job says."""
+def _facts(job: EvaluateJob, volume: Path) -> Facts:
+    """Of the adapter's manifest; none for the base alone."""
     if job.adapter is None:
-        return job.merge_system
+        return {}
     try:
-        return job.merge_system or bool(verify_folder(volume / job.adapter).facts.get("merge_system"))
-    except BadManifest as error:
-        raise TrainerError("adapter_invalid", what=str(error)) from error
-
-
-def _load(job: EvaluateJob, volume: Path) -> PreTrainedModel | PeftModel:
-    model = load_model(job.base)
-    if job.adapter is None:
-        return model
-    from peft import PeftModel
-
-    folder = volume / job.adapter
-    try:
-        facts = verify_folder(folder).facts
+        facts = verify_folder(volume / job.adapter).facts
     except BadManifest as error:
         raise TrainerError("adapter_invalid", what=str(error)) from error
     if facts.get("revision") != job.base.revision:
         raise TrainerError("adapter_invalid", what=f"it was trained on {facts.get('base')} at {facts.get('revision')}")
-    return PeftModel.from_pretrained(model, folder)
+    return facts
 
 
-def _written(attempt: Attempt, answers: Sequence[Answer]) -> Ending:
+def _load(job: EvaluateJob, volume: Path, facts: Facts) -> PreTrainedModel | PeftModel:
+    """An adapter stands on the base that it was trained on: quantised, where that one was."""
+    model = load_model(job.base, quantised=facts.get("method") == "qlora")
+    return load_lora(model, volume / job.adapter) if job.adapter else model
+
+
+def _written(attempt: Attempt, answers: Sequence[Answer], precision: str) -> Ending:
     path = attempt.outputs / ANSWERS
     write_file(path, "".join(dump(answer) + "\n" for answer in answers))
     scores = {
@@ -115,6 +114,6 @@ def _written(attempt: Attempt, answers: Sequence[Answer]) -> Ending:
     }
     if any(a.likely is not None for a in answers):
         scores["likelihood"] = sum(bool(a.likely_correct) for a in answers) / len(answers)
-    attempt.journal.event("evaluated", rows=len(answers), **scores)
+    attempt.journal.event("evaluated", rows=len(answers), base_precision=precision, **scores)
     key = f"{attempt.keys.outputs}/{ANSWERS}"
     return Ending(Outcome.DONE, answers=key, answers_sha256=hash_file(path).sha256, scores=scores)

@@ -5,7 +5,7 @@ events.jsonl   {"at", "machine", "attempt", "boot", "log", "kind", …facts}
                kinds: started, restarted, rows_prepared, model_loaded, memory_planned (what the heaviest pass will take, and
                whether activations are computed again), resumed, checkpoint, halted, packaged,
                evaluated, failed, narrowed (memory was too small, fewer rows go through at a time), overfitting,
-               stopped_early, not_finite (the step's loss and gradient norm as text)
+               stopped_early, trial_over_time, not_finite (the step's loss and gradient norm as text)
 metrics.jsonl  {"at", "attempt", "boot", "step", "epoch", "loss", "learning_rate", "grad_norm", "tokens_per_second",
                "seconds"} for each optimizer step, and {"at", "attempt", "boot", "step", "epoch", "validation_loss"} for
                each validation, with "exact_match" and "token_f1" where rows were answered at it. After a restart on the same machine the file goes on: of two lines with the same step

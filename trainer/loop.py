@@ -15,7 +15,7 @@ from trainer.attempt import Attempt
 from trainer.base import attends_fully, free_memory, save_memory
 from trainer.batching import Pack, packs_of, window
 from trainer.chat import Encoded
-from trainer.checkpoint import Progress, Tensors, restore_rng, rng_state, save
+from trainer.checkpoint import Fits, Progress, Tensors, newest, restore_rng, rng_state, save
 from trainer.contract import CHECKPOINTS, Plan, TrainOptions
 from trainer.distributed import World
 from trainer.errors import TrainerError, is_out_of_memory
@@ -160,17 +160,23 @@ class Loop:
             self.optimizer.zero_grad(set_to_none=True)
             free_memory()
             restore_rng(rng)
-            self._narrow(stage, text)
+            self._narrow(stage, text, rng)
 
-    def _narrow(self, stage: str, text: str) -> None:
+    def _narrow(self, stage: str, text: str, rng: Tensors) -> None:
         progress, step = self.progress, self.progress.step
         if progress.narrowed:
             place = f"{step} of {self.plan.total_steps}, epoch {self._epoch():.1f}"
-            raise TrainerError(f"out_of_memory_in_{stage}", text=text.rstrip("."), place=place)
+            if stage == "validation":  # its step is done, and must not be lost with it
+                self._save(rng)
+            raise TrainerError(f"out_of_memory_in_{stage}", text=text.rstrip("."), place=place, kept=self._kept())
         progress.narrowed = True
         progress.micro_batch_size = max(1, self.options.micro_batch_size // 2)
         save_memory(self.model)
         self.attempt.journal.event("narrowed", stage=stage, step=step, micro_batch_size=progress.micro_batch_size)
+
+    def _kept(self) -> str:
+        found = newest([self.folder], self._fits())
+        return f"the last complete checkpoint, {found.name}, is kept" if found else "no checkpoint was complete yet"
 
     def _obey(self, rng: Tensors) -> None:
         """What this window has done so far is dropped; it will be done again, with the same random numbers."""
@@ -184,10 +190,12 @@ class Loop:
     def _save(self, rng: Tensors) -> None:
         if self.world.rank > 0:
             return
-        fits = fits_of(len(self.rows), self.options, self.world.size)
-        made = save(self.folder, self.model, self.optimizer, self.progress, rng=rng, fits=fits)
+        made = save(self.folder, self.model, self.optimizer, self.progress, rng=rng, fits=self._fits())
         self.saved_at = time.monotonic()
         self.attempt.journal.event("checkpoint", step=self.progress.step, name=made.name)
+
+    def _fits(self) -> Fits:
+        return fits_of(len(self.rows), self.options, self.world.size)
 
     def _record(self, loss: float, norm: float, rate: float, *, tokens: int, seconds: float) -> None:
         self.progress.step += 1
@@ -215,7 +223,7 @@ class Loop:
 
     @property
     def folder(self) -> Path:
-        return self.attempt.outputs / CHECKPOINTS
+        return self.attempt.shared / CHECKPOINTS
 
     def _epoch(self) -> float:
         return self.progress.step / self.plan.steps_per_epoch

@@ -14,8 +14,10 @@ from trainer.base import load_tokenizer, stop_tokens
 from trainer.chat import Encoded
 from trainer.contract import MASK, MASK_SUMMARY, PROGRESS, MaskJob, MaskSummary, RowError, dump, hash_file, write_file
 from trainer.data import Example, Limits, encode_row, read_examples
+from trainer.template import ADVICE_SYSTEM
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from transformers import PreTrainedTokenizerBase
 
 BETWEEN = "\n\n"
@@ -29,13 +31,17 @@ class _Totals:
     rows: int = 0
     tokens: dict[str, int] = field(default_factory=dict)
     trained: dict[str, int] = field(default_factory=dict)
+    sequences: dict[str, int] = field(default_factory=dict)
+    system_refused: int = 0
     longest: int = 0
     errors: list[RowError] = field(default_factory=list)
 
-    def add(self, split: str, encoded: Sequence[Encoded], error: RowError | None) -> None:
-        self.rows += 1
+    def add(self, split: str, encoded: Sequence[Encoded], error: RowError | None, *, rows: int = 1) -> None:
+        self.rows += rows
         self.tokens[split] = self.tokens.get(split, 0) + sum(len(one.ids) for one in encoded)
         self.trained[split] = self.trained.get(split, 0) + sum(one.trained_tokens for one in encoded)
+        self.sequences[split] = self.sequences.get(split, 0) + len(encoded)
+        self.system_refused += bool(error and ADVICE_SYSTEM in error.message)
         self.longest = max([self.longest, *(len(one.ids) for one in encoded)])
         self.errors += [error] if error else []
 
@@ -55,6 +61,8 @@ def make_mask(job: MaskJob) -> MaskSummary:
         errors=tuple(totals.errors),
         tokenizer_sha256=_tokenizer_hash(Path(job.base.folder)),
         template_sha256=hashlib.sha256(str(tokenizer.chat_template).encode()).hexdigest(),
+        sequences=totals.sequences,
+        system_refused=totals.system_refused,
     )
     write_file(Path(job.output) / MASK_SUMMARY, dump(summary))
     return summary
@@ -70,23 +78,27 @@ def _write_rows(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    kinds = dict.fromkeys(("split", "row", "tokens", "trained_tokens", "spans", "error", "text"), pa.string())
-    kinds |= dict.fromkeys(("row", "tokens", "trained_tokens"), pa.int64())
     output.mkdir(parents=True, exist_ok=True)
     aside, total = output / f".{MASK}", sum(len(examples) for examples in splits.values())
-    told = 0.0
-    with pq.ParquetWriter(aside, pa.schema(kinds.items()), compression="zstd") as writer:
+    told, schema = 0.0, _schema()
+    with pq.ParquetWriter(aside, schema, compression="zstd") as writer:
         for split, examples in splits.items():
-            totals.tokens.setdefault(split, 0)
-            totals.trained.setdefault(split, 0)
+            totals.add(split, [], None, rows=0)
             for piece in _pieces(examples, 256):
                 lines = [_line(tokenizer, split, example, limits, totals) for example in piece]
-                writer.write_table(pa.Table.from_pylist(lines, schema=pa.schema(kinds.items())))
+                writer.write_table(pa.Table.from_pylist(lines, schema=schema))
                 if time.monotonic() - told > TELL_EVERY:
                     told = time.monotonic()
                     _tell(output, totals.rows, total)
     aside.replace(output / MASK)
     _tell(output, total, total)
+
+
+def _schema() -> pa.Schema:
+    import pyarrow as pa
+
+    kinds = dict.fromkeys(("split", "row", "tokens", "trained_tokens", "spans", "error", "text"), pa.string())
+    return pa.schema((kinds | dict.fromkeys(("row", "tokens", "trained_tokens"), pa.int64())).items())
 
 
 def _line(

@@ -28,6 +28,10 @@ PROBE = "probe.safetensors"
 CLOSE = {"torch.float32": 1e-4, "torch.bfloat16": 0.25}
 """Largest difference of two logits; half precision rounds in steps of up to 0.125 at logits of 16 to 32."""
 SHOWN_LINES = 3
+DIAGNOSTIC = (
+    "Made by a small training trial of Tensorant: a few steps on a few rows, to measure time and memory. It says nothing "
+    "about quality and is not for use."
+)
 Facts = Mapping[str, str | int | float | bool | None]
 
 
@@ -96,13 +100,13 @@ def probe(model: PeftModel, prompts: Sequence[Sequence[int]], path: Path) -> Pat
 
 def verify(base: Base, adapter: Path, probe: Path, *, quantised: bool) -> None:
     """In the fresh process: load the adapter on its base and compare."""
-    from peft import PeftModel
     from safetensors.torch import load_file
 
     from trainer.base import load_model
+    from trainer.lora import load_lora
 
     model: PreTrainedModel = load_model(base, quantised=quantised)
-    tuned = PeftModel.from_pretrained(model, adapter)
+    tuned = load_lora(model, adapter)
     stored = load_file(probe)
     for name in sorted(n for n in stored if n.endswith(".ids")):
         wanted = stored[name.replace(".ids", ".logits")]
@@ -157,7 +161,9 @@ def _model_card(job: TrainJob, facts: Facts) -> str:
     rows = {
         "Base model": f"{job.base.repo_id} at {job.base.revision}",
         "Method": f"{options.method}, rank {options.rank}, alpha {options.alpha}, dropout {options.dropout}",
-        "Training": f"{options.epochs} epochs, {facts['step']} steps",
+        "Training": f"{facts['step']} steps of a trial"
+        if job.trial
+        else f"{options.epochs} epochs, {facts['step']} steps",
         "Rows of a step": options.micro_batch_size * options.accumulation,
         "Learning rate": f"{options.learning_rate}, {options.schedule}, seed {options.seed}",
         "Last training loss": facts["loss"],
@@ -165,5 +171,7 @@ def _model_card(job: TrainJob, facts: Facts) -> str:
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items())
     header = f"---\nbase_model: {job.base.repo_id}\nlibrary_name: peft\ntags: [lora]\n---\n"
+    title = "Diagnostic LoRA adapter" if job.trial else "LoRA adapter"
+    trained = DIAGNOSTIC if job.trial else "Trained with Tensorant."
     files = f"`{ADAPTER}` loads with PEFT on the base model named above; `{MANIFEST}` holds the hash of every file."
-    return f"{header}\n# LoRA adapter\n\nTrained with Tensorant.\n\n| | |\n| --- | --- |\n{table}\n\n{files}\n"
+    return f"{header}\n# {title}\n\n{trained}\n\n| | |\n| --- | --- |\n{table}\n\n{files}\n"

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from trainer.chat import Encoded, Span
-from trainer.template import QUESTION, REPLY, SYSTEM_ROLES, Message, Template, plain_messages, rendered
+from trainer.template import QUESTION, REPLY, SYSTEM_ROLES, Message, Template, learned_places, plain_messages, rendered
 
 MARK = "\u2603"
 """Stands for a text that is looked for; no template and hardly a conversation holds it."""
@@ -35,13 +35,13 @@ class Preview:
 def preview(template: Template, example: Mapping[str, Any], sequences: Sequence[Encoded]) -> Preview:
     """Of a row that has been encoded: `sequences` are what the model reads of it."""
     messages, tools = plain_messages(example["messages"]), example.get("tools")
-    last = max(i for i, message in enumerate(messages) if message["role"] == "assistant")
+    places = learned_places(messages)
+    last = places[-1]
     alone = sequences[0] if len(sequences) == 1 and sequences[0].is_whole else None
     text = alone.text if alone else rendered(template, messages, tools, last + 1)
     notes = tuple(warnings_of(template, messages[: last + 1], text, sequences))
     if alone:
         return Preview(text, len(alone.ids), alone.trained_tokens, tuple(alone.spans), notes)
-    places = [i for i, message in enumerate(messages) if message["role"] == "assistant"]
     found = [_where(template, messages[: last + 1], tools, place, text) for place in places]
     encoding = template.tokenizer(text, add_special_tokens=False, return_offsets_mapping=True)
     spans = [_with_closing(template, encoding, span) for span in found if span]

@@ -12,7 +12,7 @@ from trainer.data import Example
 from trainer.errors import TrainerError
 from trainer.generate import Question, Reply
 from trainer.scores import exact_match, rouge_l, token_f1
-from trainer.template import plain_messages
+from trainer.template import learned_places, plain_messages
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -49,7 +49,7 @@ def task_of(
 ) -> Task:
     parsed = example.parse()
     messages, tools = parsed["messages"], parsed.get("tools")
-    place = max((i for i, message in enumerate(messages) if message["role"] == "assistant"), default=-1)
+    place = max(learned_places(messages), default=-1)
     if place < 1:
         raise TrainerError("row_error", text="", turn=0, reason="it has no assistant reply that answers something")
     before, reply = messages[:place], messages[place]

@@ -160,6 +160,11 @@ def _plain_call(call: Message) -> dict[str, Any]:
     return {**call, "function": function}
 
 
+def learned_places(messages: Sequence[Message]) -> list[int]:
+    """Where the assistant's replies stand; one with weight 0 is read and not learned."""
+    return [i for i, m in enumerate(messages) if m["role"] == "assistant" and m.get("weight") != 0]
+
+
 def refused(place: int, reason: str) -> TrainerError:
     """`place` counts from 0, as the message's path in the row's JSON does."""
     return TrainerError("row_error", text=f"messages[{place}]: {reason}.", turn=place, reason=reason)

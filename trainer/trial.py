@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainer.batching import Pack, window
-from trainer.contract import Plan, TrainOptions
+from trainer.contract import Plan, Prediction, TrainOptions, TrialLimits
 from trainer.watchdog import Halt
 
 if TYPE_CHECKING:
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from trainer.chat import Encoded
     from trainer.loop import Loop
 
-MOST_ROWS = 512
-MOST_VALIDATION_ROWS = 64
-MOST_STEPS = 50
-MOST_MINUTES = 30.0
 WARM_STEPS = 2
 """The first steps also load kernels and grow memory pools."""
 LEAST_STEPS = 5
@@ -34,40 +30,10 @@ TIGHT = 0.9
 
 
 @dataclass(frozen=True, slots=True)
-class TrialLimits:
-    """Of a small training trial; the defaults and caps are those of the draft."""
-
-    rows: int = 128
-    validation_rows: int = 16
-    steps: int = 20
-    seed: int = 42
-    minutes: float = 20.0
-
-    def capped(self) -> TrialLimits:
-        return TrialLimits(
-            min(self.rows, MOST_ROWS),
-            min(self.validation_rows, MOST_VALIDATION_ROWS),
-            min(self.steps, MOST_STEPS),
-            self.seed,
-            min(self.minutes, MOST_MINUTES),
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class StepCost:
     seconds: float
     work: float
     """Multiplications of one step, as `work_of` counts them."""
-
-
-@dataclass(frozen=True, slots=True)
-class Prediction:
-    """Optimizer steps of the whole run; preparation, validation, checkpoints and export are not in it."""
-
-    seconds: float
-    low: float
-    """One run in ten is expected to be faster."""
-    high: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,9 +59,13 @@ def subset(rows: Sequence[Encoded], limits: TrialLimits, batch: int) -> list[Enc
 
 
 def measure(
-    loop: Loop, rows: Sequence[Encoded], limits: TrialLimits, clock: Callable[[], float] = time.monotonic
+    loop: Loop,
+    rows: Sequence[Encoded],
+    limits: TrialLimits,
+    clock: Callable[[], float] = time.monotonic,
+    note: Callable[[StepCost], None] = lambda cost: None,
 ) -> tuple[list[StepCost], bool]:
-    """The steps measured, and whether the time sufficed. Rows are gone through again where they are fewer."""
+    """The steps measured, and whether the time sufficed; `note` is told each at once, for a trial that is ended."""
     batch = loop.options.micro_batch_size * loop.options.accumulation
     windows = [list(rows[first : first + batch]) for first in range(0, len(rows), batch)]
     shape, ends = shape_of(loop.model), time.monotonic() + 60 * limits.minutes
@@ -104,13 +74,14 @@ def measure(
     for number in range(limits.steps):
         if time.monotonic() >= ends:
             return costs, False
-        chosen = windows[number % len(windows)]
+        chosen = windows[number % len(windows)]  # where rows are few they are gone through again
         began = clock()
         try:
             loop.train_on(chosen)
         except Halt:
             return costs, False
         costs.append(StepCost(clock() - began, work_of(_packs(loop, chosen), shape)))
+        note(costs[-1])
     return costs, True
 
 

@@ -13,11 +13,14 @@ from datetime import UTC, datetime
 from types import FrameType
 
 from trainer.attempt import Attempt, Ending
-from trainer.contract import CONSOLE, STATUS, Ask, Outcome, Phase, Status, Words, dump, load, write_file
+from trainer.contract import CONSOLE, STATUS, Ask, Failure, Outcome, Phase, Status, Words, dump, load, write_file
 from trainer.events import now
+from trainer.ranks import lost_rank
 
 TICK = 1.0
 """Seconds between two looks at the console's words, and two heartbeats."""
+ALONE = 20.0
+"""Seconds that the work has to notice that another process of it is gone."""
 HANG = 60.0
 """Seconds after the deadline after which the work is taken to hang."""
 
@@ -38,10 +41,13 @@ class Watchdog:
     tick: float = TICK
     hang: float = HANG
     leave: Callable[[int], None] = os._exit
+    others: int = 1
+    """Processes that train together, where this is the first of them."""
     status: Status = field(init=False)
     _words: Words = field(init=False, default_factory=lambda: Words(-1, Ask.NONE, None))
     _deadline: float | None = field(init=False, default=None)
     _signalled: bool = field(init=False, default=False)
+    _alone_since: float | None = field(init=False, default=None)
     _ended: threading.Event = field(init=False, default_factory=threading.Event)
     _writing: threading.Lock = field(init=False, default_factory=threading.Lock)
 
@@ -86,12 +92,21 @@ class Watchdog:
             self._listen()
             self._beat()
             if self._deadline is not None and time.monotonic() >= self._deadline + self.hang:
-                self._give_up()
+                self._give_up(Outcome.OVERRUN, None, "The work did not react within its deadline")
+            elif (failure := self._neighbour()) is not None:
+                self._give_up(Outcome.FAILED, failure, failure.message.rstrip("."))
 
-    def _give_up(self) -> None:
+    def _neighbour(self) -> Failure | None:
+        """Why the work waits for another process in vain; it has a while to notice by itself."""
+        failure = lost_rank(self.attempt, self.others) if self.others > 1 else None
+        self._alone_since = None if failure is None else self._alone_since or time.monotonic()
+        waited = 0.0 if self._alone_since is None else time.monotonic() - self._alone_since
+        return failure if waited >= ALONE else None
+
+    def _give_up(self, outcome: Outcome, failure: Failure | None, why: str) -> None:
         at = self.status
-        if self.attempt.finish(Ending(Outcome.OVERRUN, step=at.step, total_steps=at.total_steps)):
-            print("The work did not react within its deadline; the watchdog ended it.", file=sys.stderr, flush=True)
+        if self.attempt.finish(Ending(outcome, failure, step=at.step, total_steps=at.total_steps)):
+            print(f"{why}; the watchdog ended it.", file=sys.stderr, flush=True)
             self.leave(0)
         self._ended.set()
 
@@ -101,7 +116,7 @@ class Watchdog:
         except (OSError, ValueError, TypeError):
             return  # none written yet, or a network volume between two versions: the last words stand
         if words.seq > self._words.seq:
-            self._deadline = _on_monotonic_clock(words.deadline)
+            self._deadline = on_monotonic_clock(words.deadline)
             self._words = words
 
     def _beat(self) -> None:
@@ -117,7 +132,7 @@ class Watchdog:
         self._signalled = True
 
 
-def _on_monotonic_clock(deadline: str | None) -> float | None:
+def on_monotonic_clock(deadline: str | None) -> float | None:
     """Taken once for each new word, so that a clock set back later does not lengthen a run."""
     if deadline is None:
         return None

@@ -11,23 +11,30 @@ from starlette.routing import Route
 
 from tensorant_app.api.requests import act, answers, look, path_id, refusal, require_own_origin
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.services import uploads
+from tensorant_app.services import adapter_uploads, uploads
 from tensorant_app.services.uploads import Upload, WrongOffset
 
 _LARGEST_ANNOUNCEMENT = 4096
+_ANNOUNCE = "Announce a file with its dataset, name and size."
 
 
 @answers
 async def start(request: Request) -> Response:
-    """`{"dataset": id, "name": …, "size": bytes}`"""
+    """`{"dataset": id, "name": …, "size": bytes}` for a dataset, `{"run": id, "size": bytes}` for a run's adapter.zip."""
     require_own_origin(request)
     if not request.headers.get("content-length", "").isdigit() or _length(request) > _LARGEST_ANNOUNCEMENT:
-        raise Invalid({"file": "Announce a file with its dataset, name and size."})
+        raise Invalid({"file": _ANNOUNCE})
     try:
         asked = await request.json()
+        if "run" in asked:
+            run_id, size = UUID(asked["run"]), int(asked["size"])
+            started = await act(
+                request, lambda session, caller: adapter_uploads.start_adapter_upload(session, caller, run_id, size)
+            )
+            return _answer(started, 201)
         dataset_id, name, size = UUID(asked["dataset"]), str(asked["name"]), int(asked["size"])
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise Invalid({"file": "Announce a file with its dataset, name and size."}) from None
+        raise Invalid({"file": _ANNOUNCE}) from None
     upload = await act(request, lambda session, caller: uploads.start_upload(session, caller, dataset_id, name, size))
     return _answer(upload, 201)
 
@@ -35,7 +42,7 @@ async def start(request: Request) -> Response:
 @answers
 async def show(request: Request) -> Response:
     upload_id = path_id(request)
-    return _answer(await look(request, lambda session, caller: uploads.show_upload(session, caller, upload_id)))
+    return _answer(await look(request, lambda session, caller: adapter_uploads.show_any(session, caller, upload_id)))
 
 
 @answers
@@ -43,7 +50,7 @@ async def send(request: Request) -> Response:
     """One piece at `?offset=`. The sender, the place and the length are looked at before a byte is read."""
     require_own_origin(request)
     upload_id, offset = path_id(request), _offset(request)
-    upload = await look(request, lambda session, caller: uploads.show_upload(session, caller, upload_id))
+    upload = await look(request, lambda session, caller: adapter_uploads.show_any(session, caller, upload_id))
     try:
         uploads.check_piece(upload, offset, _length(request))
         piece = await _read(request)
@@ -51,7 +58,7 @@ async def send(request: Request) -> Response:
     except WrongOffset as error:
         return refusal(error, offset=error.offset)
     if arrived == upload.size:
-        await act(request, lambda session, caller: uploads.finish_upload(session, caller, upload_id))
+        await act(request, lambda session, caller: adapter_uploads.finish_any(session, caller, upload_id))
     return JSONResponse({"id": str(upload.id), "offset": arrived, "size": upload.size})
 
 
@@ -59,7 +66,7 @@ async def send(request: Request) -> Response:
 async def cancel(request: Request) -> Response:
     require_own_origin(request)
     upload_id = path_id(request)
-    await act(request, lambda session, caller: uploads.cancel_upload(session, caller, upload_id))
+    await act(request, lambda session, caller: adapter_uploads.cancel_any(session, caller, upload_id))
     return Response(status_code=204)
 
 

@@ -11,6 +11,7 @@ import reflex as rx
 
 from tensorant_app.components.icons import icon
 from tensorant_app.components.values import Number, Text, given
+from tensorant_app.domain.connections import ConnectionState as Connection
 from tensorant_app.domain.deployments import DeploymentState as Deployment
 from tensorant_app.domain.evaluations import EvaluationState as Evaluation
 from tensorant_app.domain.imports import ImportState as Import
@@ -101,6 +102,12 @@ DEPLOYMENT: Mapping[Deployment, Look] = {
     Deployment.FAILED: _FAILED,
 }
 
+CONNECTION: Mapping[Connection, Look] = {
+    Connection.OK: Look("Connected", "check", "green"),
+    Connection.FAILED: Look("Does not work", "circle_x", "red"),
+    Connection.UNCHECKED: _CHECKING,
+}
+
 SECOND_BADGE = frozenset({Machine.STOPPED, Machine.RELEASING, Machine.RELEASE_FAILED})
 """The machine says more than the run only here; `asked` is shown when its answer is overdue."""
 
@@ -163,6 +170,10 @@ def import_badge(state: Import | Text, percent: Number | None = None) -> rx.Comp
 
 def deployment_badge(state: Deployment | Text) -> rx.Component:
     return _of(DEPLOYMENT, state, {})
+
+
+def connection_badge(state: Connection | Text) -> rx.Component:
+    return _of(CONNECTION, state, {})
 
 
 def gate_badge(passed: bool | rx.Var[bool]) -> rx.Component:

@@ -149,12 +149,21 @@ def text_area(
     name: str,
     *,
     value: Text | None = None,
+    default_value: Text | None = None,
     on_change: Handler = None,
     rows: int = 4,
     error: Text = "",
     placeholder: Text = "",
+    disabled: Flag = False,
 ) -> rx.Component:
-    props = {"value": value, "on_change": on_change, "placeholder": placeholder or None}
+    """Uncontrolled with `default_value`, as a form's own boxes are."""
+    props = {
+        "value": value,
+        "default_value": default_value,
+        "on_change": on_change,
+        "placeholder": placeholder or None,
+        "disabled": disabled,
+    }
     area = rx.el.textarea(
         id=name,
         name=name,

@@ -67,6 +67,7 @@ def project_groups(project_id: Text, organization: Text, *, runs: Text = "") -> 
         Group(
             (
                 Place("projects", "Projects", "folder", routes.PROJECTS, "p"),
+                Place("connections", "Connections", "plug", routes.CONNECTIONS, "c"),
                 Place("settings", "Settings", "settings", routes.project_settings(project_id), "s", "", is_open),
             ),
             organization,
@@ -78,7 +79,10 @@ def organization_groups(organization: Text) -> tuple[Group, ...]:
     """The rail outside any project."""
     return (
         Group(
-            (Place("projects", "Projects", "folder", routes.PROJECTS, "p"),),
+            (
+                Place("projects", "Projects", "folder", routes.PROJECTS, "p"),
+                Place("connections", "Connections", "plug", routes.CONNECTIONS, "c"),
+            ),
             organization,
         ),
     )

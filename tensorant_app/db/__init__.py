@@ -1,5 +1,6 @@
 """Importing this package knows every table."""
 
+from tensorant_app.db import accounts as accounts
 from tensorant_app.db import audit as audit
 from tensorant_app.db import connections as connections
 from tensorant_app.db import datasets as datasets
@@ -11,3 +12,4 @@ from tensorant_app.db import projects as projects
 from tensorant_app.db import promise as promise
 from tensorant_app.db import runs as runs
 from tensorant_app.db import sessions as sessions
+from tensorant_app.db import spend as spend

@@ -55,6 +55,8 @@ class DatasetVersion(SQLModel, table=True):
     state: VersionState = Field(sa_type=word_type(VersionState), index=True)
     split: dict[str, Any] = Field(sa_type=JsonType)
     """Shares and seed, as `domain.splits` takes them."""
+    merge_system: bool = False
+    """The system text stands before the first user text, in masks, baselines, runs and evaluations alike."""
     report: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
     """What the check found: `services.versions.Report`."""
     problem: str | None = None

@@ -24,10 +24,16 @@ class Evaluation(SQLModel, table=True):
     base_revision: str
     state: EvaluationState = Field(sa_type=word_type(EvaluationState), index=True)
     maximum_runtime_hours: float = 2.0
+    placement: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """Where its machines are asked for: `Placement`. None: wherever the organization asks, the cheapest."""
     reason: str | None = None
     sentence: str | None = None
     attempt: int = 0
     losses: int = 0
+    not_before: datetime | None = None
+    """While queued it asks for no machine before then."""
+    waits_since: datetime | None = None
+    refusals: int = 0
     started_at: datetime | None = None
     ended_at: datetime | None = None
     answers_key: str | None = None

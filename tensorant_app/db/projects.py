@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlmodel import Field, SQLModel
 
-from tensorant_app.db.types import MoneyType
+from tensorant_app.db.types import JsonType, MoneyType
 from tensorant_app.domain.money import Money
 
 
@@ -18,5 +18,7 @@ class Project(SQLModel, table=True):
     base_revision: str
     """40 hexadecimal digits."""
     base_parameters: int
+    sample_prompts: list[str] = Field(default_factory=list, sa_type=JsonType)
+    """At most 8; each run answers them at its checkpoints."""
     monthly_budget: Money | None = Field(default=None, sa_type=MoneyType)
     """What its machines may cost in a calendar month (UTC); None: no limit."""

@@ -4,12 +4,12 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Index, UniqueConstraint
+from sqlalchemy import BigInteger, Index, UniqueConstraint
 from sqlmodel import Field, SQLModel
 
 from tensorant_app.db.steps import StepEvent
 from tensorant_app.db.types import JsonType, word_type
-from tensorant_app.domain.runs import RunPurpose, RunState
+from tensorant_app.domain.runs import AdapterUploadState, RunPurpose, RunState
 
 
 class Run(SQLModel, table=True):
@@ -33,8 +33,16 @@ class Run(SQLModel, table=True):
     state: RunState = Field(sa_type=word_type(RunState), index=True)
     settings: dict[str, Any] = Field(sa_type=JsonType)
     """`RunSettings`, fixed when the draft was saved."""
+    placement: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """Where its machines are asked for: `Placement`. None: wherever the organization asks, the cheapest."""
     gate: dict[str, Any] = Field(sa_type=JsonType)
     """`GateRule`, fixed when the draft was saved."""
+    trial: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """`TrialSettings` of a small training trial; `settings` are then those of the full run that it measures."""
+    trial_report: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """`TrialReport`, as its machine last wrote it."""
+    trial_id: UUID | None = None
+    """The trial that a full draft was made from. No foreign key: the table would name itself."""
     evaluates: bool = True
     """Score the adapter as soon as it is ready."""
     reason: str | None = None
@@ -46,6 +54,17 @@ class Run(SQLModel, table=True):
     """The current attempt's number; 0 before the first."""
     losses: int = 0
     queued_at: datetime | None = None
+    not_before: datetime | None = None
+    """While queued it asks for no machine before then."""
+    waits_since: datetime | None = None
+    """The first refusal for capacity of this launch."""
+    refusals: int = 0
+    """Machines in a row that were refused for capacity; the next one is asked of the next GPU choice."""
+    runtime_limit_hours: float | None = None
+    """A longer maximum runtime than its settings', set by a member; all attempts together."""
+    pause_wanted_at: datetime | None = None
+    verify_wanted_at: datetime | None = None
+    """Somebody asked to look for a finished adapter on the volume."""
     started_at: datetime | None = None
     """The first machine was asked for."""
     seconds_used: float = 0.0
@@ -75,6 +94,22 @@ class Adapter(SQLModel, table=True):
     zip_key: str | None = None
     """The download in the store, made once."""
     zip_sha256: str | None = None
+
+
+class AdapterUpload(SQLModel, table=True):
+    """An `adapter.zip` that a person carries over from a machine's own disk."""
+
+    __tablename__ = "adapter_upload"
+
+    id: UUID = Field(primary_key=True)
+    created_at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    run_id: UUID = Field(foreign_key="run.id", index=True)
+    created_by: UUID | None = Field(default=None, foreign_key="member.id")
+    size: int = Field(sa_type=BigInteger)
+    state: AdapterUploadState = Field(sa_type=word_type(AdapterUploadState))
+    reason: str | None = None
+    """Why it was refused, as a sentence."""
 
 
 class Curve(SQLModel, table=True):

@@ -62,6 +62,11 @@ def step(
     _write_event(session, row, event, verb=verb, cause=cause, reason=reason, sentence=sentence)
 
 
+def note(session: Session, row: Any, event: type[StepEvent], *, verb: str, sentence: str) -> None:
+    """Something happened to the row that is no step: told among its events."""
+    _write_event(session, row, event, verb=verb, cause=Cause.WORKER, sentence=sentence)
+
+
 def _write_event(
     session: Session,
     row: Any,

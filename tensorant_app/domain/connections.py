@@ -24,6 +24,11 @@ class ConnectionKind(StrEnum):
     def label(self) -> str:
         return {self.RUNPOD_COMPUTE: "RunPod compute", self.RUNPOD_STORAGE: "RunPod storage"}[self]
 
+    @property
+    def provider(self) -> str:
+        """Whose account it is, in the word that settings and machines carry."""
+        return RUNPOD
+
 
 class ConnectionState(StrEnum):
     """What the last check said."""

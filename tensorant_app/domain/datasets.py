@@ -1,51 +1,55 @@
-"""Reading a chat file row by row: what can be trained, what cannot, and where exactly the fault is."""
+"""Rows of a data file as the reading hands them on: what can be stored, what cannot, and where exactly the fault is."""
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Mapping
 from dataclasses import dataclass
-from enum import StrEnum
+from itertools import islice
+from typing import NamedTuple
 
-from tensorant_app.domain.examples import (
-    DEPTH_LIMIT,
-    Fault,
-    Notice,
-    RepeatedKey,
-    RowCode,
-    faults_of,
-    hash_example,
-    kind_of,
-    notices_of,
-)
+from tensorant_app.domain.conversions import Converted, convert
+from tensorant_app.domain.copies import keys_of
+from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
+from tensorant_app.domain.examples import faults_of
+from tensorant_app.domain.json_text import parse_object
+from tensorant_app.domain.json_values import value_faults
+from tensorant_app.domain.layouts import ColumnMapping
 
-LINE_LIMIT = 4 * 1024 * 1024
-"""Bytes of one line; read files with `readline(LINE_LIMIT + 1)`, so that a longer line never fills the memory."""
-PROBE_ROWS = 20
-"""A file without one JSON object in its first rows is not read further."""
+ROW_LIMIT = 4 * 1024 * 1024
+"""Bytes of one row as text."""
 
 
-class FileCode(StrEnum):
-    EMPTY = "empty"
-    ARRAY = "array"
-    NOT_JSONL = "not_jsonl"
-    OTHER_FORMAT = "other_format"
-    LINE_TOO_LONG = "line_too_long"
+FAULT_LIMIT = 100
+"""Faults of one row that are listed; one with more says so."""
 
 
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One example that can be stored."""
+class Record(NamedTuple):
+    """One row of a file as it stands there: JSON text not yet read, or values of a table."""
 
     row: int
     """From 1; blank lines are not counted."""
-    line: int
-    """Physical line, from 1."""
+    line: int | None
+    """Physical line, from 1; None where the file has no lines."""
+    body: bytes | str | Mapping[str, object]
+
+
+class Row(NamedTuple):
+    """One example that can be stored."""
+
+    row: int
+    line: int | None
     example: str
-    """JSON text without spaces, keys in the file's order: a template may render tools in that order."""
+    """JSON text without spaces; role and content first in each message, the other keys in the file's order."""
     sha256: str
     """Of the JSON text with sorted keys: equal for rows that differ only in spacing, escapes or order of keys."""
-    warnings: tuple[Notice, ...] = ()
+    copy_key: bytes
+    question_key: bytes
+    reply_length: int
+    """Characters of the last reply."""
+    places: str = ""
+    """JSON list of where each message's text stands in the row; empty where that is `messages[n].content`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,143 +57,76 @@ class RowError:
     """One fault of one row; a row with several is named several times."""
 
     row: int
-    line: int
+    line: int | None
     path: str
-    """Such as `messages[1].content`, counted from 0; empty for the whole row."""
+    """As in the file, such as `messages[1].content` or `conversations[0].from`; empty for the whole row."""
     code: RowCode
     message: str
 
 
 @dataclass(frozen=True, slots=True)
+class Notice:
+    """Something odd that blocks nothing."""
+
+    row: int | None
+    """None where it is about the file."""
+    line: int | None
+    path: str
+    code: NoticeCode
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
 class FileError:
-    """Why the file as a whole is refused; the last thing read, and it stands for all row errors before it."""
+    """Why the file as a whole is refused; the last thing read, and it stands for everything before it."""
 
     code: FileCode
     message: str
 
 
-@dataclass(frozen=True, slots=True)
-class Duplicate:
-    row: int
-    first: int
-    """The earlier row with the same content."""
+def read_record(record: Record, mapping: ColumnMapping, *, with_images: bool = False) -> Row | tuple[RowError, ...]:
+    """Every fault of the row, or the row as it is stored."""
+    body = record.body
+    parsed = parse_object(body) if isinstance(body, bytes | str) else body
+    if isinstance(parsed, tuple):
+        return (RowError(record.row, record.line, "", parsed[1], f"{name_of(record)}: {parsed[2]}"),)
+    faults = list(islice(value_faults(parsed), FAULT_LIMIT + 1))
+    if not any(code is RowCode.TOO_DEEP for _, code, _ in faults):
+        made = convert(parsed, mapping)
+        found = faults_of(made.example, with_images=with_images)
+        faults += made.faults
+        faults += [(made.source_path(path), code, end) for path, code, end in islice(found, FAULT_LIMIT + 1)]
+    if len(faults) > FAULT_LIMIT:
+        faults[FAULT_LIMIT:] = [("", faults[FAULT_LIMIT][1], "has more faults than are listed here.")]
+    if faults:
+        return tuple(_error(record, *fault) for fault in faults)
+    return store(record, made.example, _places_of(made))
 
 
-def read_rows(lines: Iterable[bytes | str]) -> Iterator[Row | RowError | FileError]:
-    """Every row or its faults, in order, one line in memory; lines end at LF alone, as binary files give them."""
-    row, is_jsonl = 0, False
-    for line, raw in enumerate(lines, start=1):
-        body = _strip(raw, line)
-        if not body:
-            continue
-        row += 1
-        if refusal := _refuse_file(body, row, line):
-            yield refusal
-            return
-        found = read_row(body, row, line)
-        if isinstance(found, Row):
-            yield found
-        else:
-            yield from found
-        is_jsonl = is_jsonl or isinstance(found, Row) or found[0].code not in _NO_OBJECT
-        if not is_jsonl and row == PROBE_ROWS:
-            break
-    if row == 0:
-        yield FileError(FileCode.EMPTY, "The file is empty; put one JSON object on each line.")
-    elif not is_jsonl:
-        yield FileError(FileCode.NOT_JSONL, _not_jsonl(row))
+def store(record: Record, example: dict[str, object], places: str = "") -> Row:
+    """A row without faults as it is stored."""
+    messages: list[dict[str, object]] = example["messages"]  # type: ignore[assignment]
+    text = json.dumps(example, ensure_ascii=False, separators=(",", ":"))
+    keys = keys_of(messages)
+    reply = messages[-1].get("content")
+    length = len(reply) if isinstance(reply, str) else 0
+    return Row(record.row, record.line, text, hash_example(example), keys.copy, keys.question, length, places)
 
 
-def read_row(body: bytes | str, row: int, line: int) -> Row | tuple[RowError, ...]:
-    """One line, without its line end."""
-    parsed = _parse(body)
-    faults = [parsed] if isinstance(parsed, tuple) else faults_of(parsed)
-    if isinstance(parsed, tuple) or faults:
-        return tuple(RowError(row, line, path, code, f"Row {row} (line {line}): {end}") for path, code, end in faults)
-    example = json.dumps(parsed, ensure_ascii=False, separators=(",", ":"))
-    return Row(row, line, example, hash_example(parsed), tuple(notices_of(parsed)))
+def hash_example(example: Mapping[str, object]) -> str:
+    canonical = json.dumps(example, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def find_duplicates(rows: Iterable[tuple[int, str]]) -> Iterator[Duplicate]:
-    """Rows (number, hash or copy key) that repeat an earlier one; keeps one entry per different row."""
-    first: dict[str, int] = {}
-    for row, key in rows:
-        if (seen := first.setdefault(key, row)) != row:
-            yield Duplicate(row, seen)
+def name_of(record: Record | Row) -> str:
+    return f"Row {record.row}" if record.line is None else f"Row {record.row} (line {record.line})"
 
 
-_NO_OBJECT = {RowCode.NOT_UTF8, RowCode.NOT_JSON, RowCode.NOT_OBJECT}
-_OTHER_FORMATS = {
-    b"\x1f\x8b": "gzip file; unpack it first",
-    b"PK\x03\x04": "zip archive; unpack it first",
-    b"PAR1": "Parquet file; export it as JSONL",
-    b"\xff\xfe": "UTF-16 text file; save it as UTF-8",
-    b"\xfe\xff": "UTF-16 text file; save it as UTF-8",
-}
+def _error(record: Record, path: str, code: RowCode, end: str) -> RowError:
+    return RowError(record.row, record.line, path, code, f"{name_of(record)}: {path or 'the row'} {end}")
 
 
-def _strip(raw: bytes | str, line: int) -> bytes | str:
-    """Without line end, outer blanks and, in the first line, the byte order mark."""
-    if isinstance(raw, str):
-        return (raw.removeprefix("\ufeff") if line == 1 else raw).strip(" \t\r\n")
-    return (raw.removeprefix(b"\xef\xbb\xbf") if line == 1 else raw).strip(b" \t\r\n")
-
-
-def _refuse_file(body: bytes | str, row: int, line: int) -> FileError | None:
-    if len(body) > LINE_LIMIT:
-        limit = f"{LINE_LIMIT // 1024 // 1024} MiB"
-        return FileError(FileCode.LINE_TOO_LONG, f"Line {line} is longer than {limit}; split or shorten that example.")
-    if row > 1:
-        return None
-    if body[:1] in ("[", b"["):
-        convert = "write each element on a line of its own, such as with: jq -c '.[]' data.json > data.jsonl"
-        return FileError(FileCode.ARRAY, f"The file is a JSON array; {convert}")
-    for start, what in _OTHER_FORMATS.items():
-        if isinstance(body, bytes) and body.startswith(start):
-            return FileError(FileCode.OTHER_FORMAT, f"The file is a {what}.")
-    return None
-
-
-def _not_jsonl(rows: int) -> str:
-    looked = "The only row is no JSON object" if rows == 1 else f"None of the first {rows} rows is a JSON object"
-    return f'{looked}; put one whole object such as {{"messages": [...]}} on each line.'
-
-
-def _parse(body: bytes | str) -> dict[str, object] | Fault:
-    try:
-        text = body if isinstance(body, str) else body.decode()
-        value = json.loads(text, object_pairs_hook=_object)
-    except UnicodeDecodeError as error:
-        return "", RowCode.NOT_UTF8, f"byte {error.start + 1} is not UTF-8; save the file as UTF-8."
-    except json.JSONDecodeError as error:
-        return "", RowCode.NOT_JSON, f"not JSON at column {error.colno}: {_explain(error)}."
-    except RecursionError:
-        return "", RowCode.TOO_DEEP, f"more than {DEPTH_LIMIT} objects and lists inside each other."
-    except ValueError:
-        return "", RowCode.NOT_JSON, "a number has too many digits; write it as text."
-    if not isinstance(value, dict):
-        return "", RowCode.NOT_OBJECT, f"{kind_of(value)} instead of a JSON object; write {{...}} with messages."
-    return value
-
-
-def _explain(error: json.JSONDecodeError) -> str:
-    text, at = error.doc, error.pos
-    if at >= len(text) or error.msg.startswith("Unterminated"):
-        return "the line ends in the middle; it was cut off"
-    if text[at] == "'":
-        return "JSON needs double quotation marks, not single ones"
-    if text[at] in "}]" and text[:at].rstrip().endswith(","):
-        return f"a comma too many before {text[at]}"
-    if error.msg.startswith("Expecting ',' delimiter"):
-        return 'a comma is missing, or a quotation mark inside a text is not written as \\"'
-    return error.msg[:1].lower() + error.msg[1:]
-
-
-def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    value = dict(pairs)
-    if len(value) == len(pairs):
-        return value
-    keys = [key for key, _ in pairs]
-    repeated = RepeatedKey(value)
-    repeated.key = next(key for key in keys if keys.count(key) > 1)
-    return repeated
+def _places_of(made: Converted) -> str:
+    places = [made.source_path(f"messages[{n}].content") for n in range(len(made.places))]
+    usual = [f"messages[{n}].content" for n in range(len(places))]
+    return "" if places == usual else json.dumps(places)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from tensorant_app.domain.machines import MachineReason, MachineState
-from tensorant_app.domain.runs import Work
+from tensorant_app.domain.machines import BROKEN, MachineReason, MachineState
+from tensorant_app.domain.runs import CHECKPOINT_TIME, Work
 from tensorant_app.domain.steps import Cause, Lifecycle, Move, step
 
 
@@ -28,6 +28,10 @@ class EvaluationKind(StrEnum):
 class EvaluationReason(StrEnum):
     NO_CAPACITY = "no_capacity"
     DENIED = "denied"
+    BUSY = "busy"
+    MACHINE_FAILED = "machine_failed"
+    PRICE = "price"
+    NO_LAUNCH = "no_launch"
     MACHINE_LOST = "machine_lost"
     LOST_TWICE = "lost_twice"
     DEADLINE = "deadline"
@@ -36,6 +40,11 @@ class EvaluationReason(StrEnum):
     BY_MEMBER = "by_member"
 
 
+_FAILED = EvaluationReason.MACHINE_FAILED
+_REFUSALS: dict[MachineReason | None, EvaluationReason] = {
+    MachineReason.NO_CAPACITY: EvaluationReason.NO_CAPACITY,
+    MachineReason.BUSY: EvaluationReason.BUSY,
+}
 _S = EvaluationState
 _LIVE = frozenset({_S.QUEUED, _S.LAUNCHING, _S.RUNNING})
 
@@ -72,6 +81,8 @@ class EvaluationFacts:
     losses: int
     deadline: datetime
     are_answers_verified: bool | None
+    waits_for_capacity: bool = False
+    """A refused machine is asked for again later, as another one."""
 
 
 def decide(facts: EvaluationFacts, now: datetime) -> Move | None:
@@ -81,10 +92,7 @@ def decide(facts: EvaluationFacts, now: datetime) -> Move | None:
     if facts.state is _S.LAUNCHING and facts.work is not Work.NONE:
         return Move("start")
     if facts.work is Work.NONE and facts.machine is MachineState.ABSENT:
-        reason = EvaluationReason.DENIED
-        if facts.machine_reason is MachineReason.NO_CAPACITY:
-            reason = EvaluationReason.NO_CAPACITY
-        return Move("fail", reason, facts.machine_sentence or "The provider gave no machine.")
+        return _not_given(facts)
     match facts.work:
         case Work.DONE:
             return _finish(facts)
@@ -94,10 +102,22 @@ def decide(facts: EvaluationFacts, now: datetime) -> Move | None:
             )
         case Work.OVERRUN:
             return _out_of_time()
+    if facts.machine_reason in BROKEN and facts.machine is not MachineState.HELD:
+        reason = EvaluationReason.PRICE if facts.machine_reason is MachineReason.TOO_DEAR else _FAILED
+        return Move("fail", reason, facts.machine_sentence or "The machine did not start.")
     is_lost = facts.machine_reason is MachineReason.LOST or facts.work in {Work.STOPPED, Work.PAUSED}
     if is_lost or facts.machine in {MachineState.RELEASED, MachineState.ABSENT}:
         return _lost(facts)
-    return _out_of_time() if now >= facts.deadline else None
+    patience = timedelta(0) if facts.work is Work.NONE else CHECKPOINT_TIME
+    return _out_of_time() if now >= facts.deadline + patience else None
+
+
+def _not_given(facts: EvaluationFacts) -> Move:
+    """The provider refused the machine, or it never came."""
+    reason = _REFUSALS.get(facts.machine_reason, EvaluationReason.DENIED)
+    is_passing = reason is not EvaluationReason.DENIED
+    verb = "wait" if is_passing and facts.waits_for_capacity else "fail"
+    return Move(verb, reason, facts.machine_sentence or "The provider gave no machine.")
 
 
 def _finish(facts: EvaluationFacts) -> Move | None:

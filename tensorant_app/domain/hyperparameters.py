@@ -35,7 +35,6 @@ class RunSettings:
     early_stop: bool = False
     early_stop_patience: int = 2
     adapter_from: str = "last"
-    merge_system: bool = False
     maximum_runtime_hours: float = 6.0
     """All attempts together."""
 
@@ -94,7 +93,6 @@ CHOICES: dict[str, tuple[str, tuple[str | bool, ...]]] = {
     "evaluate_at_checkpoints": ("Evaluate at checkpoints", (True, False)),
     "early_stop": ("Early stop", (True, False)),
     "adapter_from": ("Adapter from", ("last", "best")),
-    "merge_system": ("System text in the first user message", (True, False)),
 }
 
 
@@ -114,7 +112,11 @@ def _complaint(name: str, value: object) -> str | None:
         if value in choices and type(value) is type(choices[0]):
             return None
         return f"{label} must be one of {', '.join(str(choice) for choice in choices)}."
-    allowed = RANGES[name]
+    return complain(RANGES[name], value)
+
+
+def complain(allowed: Range, value: object) -> str | None:
+    """What is wrong with a number, as a sentence; None where nothing is."""
     is_number = isinstance(value, int) or (isinstance(value, float) and not allowed.is_whole)
     if isinstance(value, bool) or not is_number:
         return f"{allowed.label} must be a {'whole ' if allowed.is_whole else ''}number."

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Cause, Lifecycle, Move, step
 
 
@@ -37,13 +38,23 @@ class MachineReason(StrEnum):
     """Why a machine ended as it did."""
 
     LOST = "lost"
+    NOT_STARTED = "not_started"
+    """Nothing of the trainer was heard within the provisioning time, or the provider says that it failed."""
+    RESTARTED = "restarted"
+    TOO_DEAR = "too_dear"
+    CONFIRMED_ABSENT = "confirmed_absent"
     DENIED = "denied"
     NO_CAPACITY = "no_capacity"
+    BUSY = "busy"
+    """Refused because of too many requests, or before anything was sent."""
     NEVER_CAME = "never_came"
     USE_ENDED = "use_ended"
     UNCONFIRMED = "unconfirmed"
     CAME_BACK = "came_back"
 
+
+BROKEN = frozenset({MachineReason.NOT_STARTED, MachineReason.RESTARTED, MachineReason.TOO_DEAR})
+"""Given back because of itself, not because its work was done."""
 
 _S = MachineState
 
@@ -86,12 +97,18 @@ class Presence(StrEnum):
     EXITED = "exited"
     """There, but its process has ended."""
     STOPPED = "stopped"
+    ERROR = "error"
+    """There, and the provider says that it failed."""
     GONE = "gone"
     """The provider itself says terminated."""
     ABSENT = "absent"
     """Not listed."""
     UNKNOWN = "unknown"
     """The look failed, or the answer could not be read."""
+
+
+LISTED = frozenset({Presence.PRESENT, Presence.EXITED, Presence.STOPPED, Presence.ERROR})
+"""There is a machine, whatever it does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,11 +121,15 @@ class Sighting:
     """Every machine that bears the name; one in ordinary times."""
     provider_status: str = ""
     """The provider's own word, shown as it is."""
+    rate: HourlyRate | None = None
+    """What the provider says that it bills, for the whole machine."""
+    uptime: float | None = None
+    """Seconds since the container began; None where it is not up, or nobody knows."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProofRules:
-    """When 'not listed' means 'not there'."""
+    """When 'not listed' means 'not there', and how it is found out."""
 
     grace: timedelta
     """After a create call, not listed proves nothing for so long."""
@@ -117,10 +138,26 @@ class ProofRules:
     """So many looks, spread over so much time, must agree."""
     may_ask_again: bool
     """Asking twice is harmless: a lock on the machine's side makes it so."""
+    provisioning: timedelta | None = None
+    """A machine whose trainer was not heard by then is given back."""
+
+    @property
+    def by_account(self) -> bool:
+        """Looked at with all others of its account, in one call; not each by itself."""
+        return not self.may_ask_again
 
 
-RENTED = ProofRules(timedelta(minutes=10), 3, timedelta(seconds=60), may_ask_again=False)
+RENTED = ProofRules(
+    timedelta(minutes=10), 3, timedelta(seconds=60), may_ask_again=False, provisioning=timedelta(minutes=20)
+)
 THIS_COMPUTER = ProofRules(timedelta(0), 1, timedelta(0), may_ask_again=True)
+
+LATE = timedelta(minutes=10)
+"""So long after its deadline a machine is released whatever it says."""
+OVERDUE = timedelta(seconds=60)
+"""An asked machine that has not answered by then is shown as Checking launch."""
+MOST_BOOTS = 2
+"""A third start means that the machine kills its process again and again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +173,15 @@ class MachineFacts:
     absent_looks: int
     has_result: bool
     """The machine's work left its result file."""
+    held_at: datetime | None = None
+    has_started: bool = False
+    """The trainer was heard."""
+    boots: int = 1
+    """How often its container began, as far as anybody knows."""
+    rate_limit: HourlyRate | None = None
+    deadline: datetime | None = None
+    stop_wanted: bool = False
+    """Its disk is to be kept."""
 
 
 def is_proved_absent(facts: MachineFacts, sighting: Sighting, rules: ProofRules) -> bool:
@@ -147,27 +193,96 @@ def is_proved_absent(facts: MachineFacts, sighting: Sighting, rules: ProofRules)
     return out_of_grace and facts.absent_looks + 1 >= rules.looks and sighting.at - since >= rules.span
 
 
-def decide(facts: MachineFacts, sighting: Sighting, rules: ProofRules) -> Move | None:
-    """The step that one look at the machine calls for; None to look again."""
+def is_checking(state: MachineState, ask_sent_at: datetime | None, answer_lost: bool, now: datetime) -> bool:
+    """Whether nobody knows if the machine exists: its answer was lost, or is overdue."""
+    if state is not MachineState.ASKED or ask_sent_at is None:
+        return False
+    return answer_lost or now - ask_sent_at > OVERDUE
+
+
+def why_not_confirmed(facts: MachineFacts, rules: ProofRules, now: datetime) -> str | None:
+    """Why a person cannot confirm yet that it was never rented; None where they can."""
+    if facts.state is not MachineState.ASKED or facts.ask_sent_at is None:
+        return "Only a launch that is being checked can be confirmed absent."
+    if now - facts.ask_sent_at < rules.grace:
+        minutes = -(-(facts.ask_sent_at + rules.grace - now) // timedelta(minutes=1))
+        return f"The provider may still show it. Wait {minutes} more minute{'s' if minutes > 1 else ''}."
+    if facts.absent_since is None or facts.absent_looks < rules.looks:
+        return "The provider lists it, or could not be asked. Look again when a newer look did not find it."
+    if now - facts.absent_since < rules.span:
+        return "It was listed less than a minute ago. Wait for another look."
+    return None
+
+
+def decide(facts: MachineFacts, sighting: Sighting, rules: ProofRules, now: datetime | None = None) -> Move | None:
+    """The step that one look at the machine calls for; None to look again. `now` where the look was a while ago."""
     proved_absent = is_proved_absent(facts, sighting, rules)
-    is_one = len(sighting.provider_ids) <= 1
-    match facts.state, sighting.presence:
-        case _S.ASKED, (Presence.PRESENT | Presence.EXITED | Presence.STOPPED):
-            if facts.release_wanted_at is not None:
-                return Move("catch", MachineReason.USE_ENDED)
-            return Move("appear") if is_one else None
-        case _S.ASKED, Presence.ABSENT if proved_absent and rules.may_ask_again and facts.release_wanted_at:
-            return Move("deny", MachineReason.NEVER_CAME)
-        case ((_S.HELD | _S.STOPPED), Presence.GONE):
-            return Move("lose", MachineReason.LOST, "The provider ended the machine.")
-        case ((_S.HELD | _S.STOPPED), Presence.ABSENT) if proved_absent:
-            return Move("lose", MachineReason.LOST, "The machine is no longer there.")
-        case _S.HELD, Presence.EXITED if not facts.has_result:
-            return Move("lose", MachineReason.LOST, "The trainer's process ended without a result.")
-        case ((_S.RELEASING | _S.RELEASE_FAILED), Presence.GONE):
+    match facts.state:
+        case _S.ASKED:
+            return _asked(facts, sighting, rules, proved_absent=proved_absent)
+        case _S.HELD:
+            return _seen_held(facts, sighting, proved_absent=proved_absent) or _on_its_own(
+                facts, sighting, rules, now or sighting.at
+            )
+        case _S.STOPPED if proved_absent or sighting.presence is Presence.GONE:
+            return Move("lose", MachineReason.LOST, "The stopped machine is no longer there.")
+        case _S.RELEASING | _S.RELEASE_FAILED if proved_absent or sighting.presence is Presence.GONE:
             return Move("confirm")
-        case ((_S.RELEASING | _S.RELEASE_FAILED), Presence.ABSENT) if proved_absent:
-            return Move("confirm")
-        case ((_S.RELEASED | _S.ABSENT), (Presence.PRESENT | Presence.EXITED | Presence.STOPPED)):
+        case _S.RELEASED | _S.ABSENT if sighting.presence in LISTED:
             return Move("reappear", MachineReason.CAME_BACK, "A machine that was proved gone is listed again.")
     return None
+
+
+def _asked(facts: MachineFacts, sighting: Sighting, rules: ProofRules, *, proved_absent: bool) -> Move | None:
+    """Adopted where exactly one bears the name; with several, nobody chooses between them."""
+    if sighting.presence in LISTED:
+        if facts.release_wanted_at is not None:
+            return Move("catch", MachineReason.USE_ENDED)
+        return Move("appear") if len(sighting.provider_ids) <= 1 else None
+    if proved_absent and rules.may_ask_again and facts.release_wanted_at:
+        return Move("deny", MachineReason.NEVER_CAME)
+    return None
+
+
+def _seen_held(facts: MachineFacts, sighting: Sighting, *, proved_absent: bool) -> Move | None:
+    match sighting.presence:
+        case Presence.GONE:
+            return Move("lose", MachineReason.LOST, "The provider ended the machine.")
+        case Presence.ABSENT if proved_absent:
+            return Move("lose", MachineReason.LOST, "The machine is no longer there.")
+        case Presence.STOPPED if facts.stop_wanted:
+            return Move("stop")
+        case Presence.EXITED | Presence.STOPPED if not facts.has_result:
+            return Move("lose", MachineReason.LOST, "The trainer's process ended without a result.")
+        case Presence.ERROR if not facts.has_result:
+            if facts.has_started:
+                return Move("lose", MachineReason.LOST, "The provider says that the machine failed.")
+            return Move("release", MachineReason.NOT_STARTED, "The provider could not start the machine.")
+    return None
+
+
+def _on_its_own(facts: MachineFacts, sighting: Sighting, rules: ProofRules, now: datetime) -> Move | None:
+    """What is wrong with a machine that is there."""
+    if facts.deadline is not None and now >= facts.deadline + LATE:
+        return Move("release", MachineReason.USE_ENDED, "It was long past its deadline.")
+    if facts.has_result:
+        return None
+    if facts.rate_limit is not None and sighting.rate is not None and sighting.rate > facts.rate_limit:
+        sentence = (
+            f"The provider bills {sighting.rate}, above the limit of {facts.rate_limit}. It was released at once."
+        )
+        return Move("release", MachineReason.TOO_DEAR, sentence)
+    if facts.boots > MOST_BOOTS:
+        sentence = f"Its container was started {facts.boots} times without reaching a result."
+        return Move("release", MachineReason.RESTARTED, sentence)
+    if is_overdue_to_start(facts, rules, now):
+        assert rules.provisioning is not None
+        minutes = rules.provisioning // timedelta(minutes=1)
+        return Move("release", MachineReason.NOT_STARTED, f"The trainer did not start within {minutes} minutes.")
+    return None
+
+
+def is_overdue_to_start(facts: MachineFacts, rules: ProofRules, now: datetime) -> bool:
+    if rules.provisioning is None or facts.has_started or facts.held_at is None:
+        return False
+    return facts.state is _S.HELD and now - facts.held_at >= rules.provisioning

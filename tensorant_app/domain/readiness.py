@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from enum import StrEnum
+
+from tensorant_app.domain.durations import say_seconds
 
 GIB = 1024**3
 BYTES_PER_PARAMETER = {"lora": 2.6, "qlora": 0.7}
@@ -23,7 +27,11 @@ class Check(StrEnum):
     COMPUTE = "compute"  # 1
     STORAGE = "storage"  # 2
     SPACE = "space"  # 3
+    GPU = "gpu"  # 4
+    STOCK = "stock"  # 5
+    PRICE = "price"  # 6
     MEMORY = "memory"  # 7
+    BUDGET = "budget"  # 8
     BASE = "base"  # 10
     BASE_FIT = "base_fit"  # 11
     VERSION = "version"  # 12
@@ -32,6 +40,11 @@ class Check(StrEnum):
     BASELINE = "baseline"  # 14
     TRAINER = "trainer"  # 15
     PLAN = "plan"  # 16
+    TIME = "time"  # 16, the part that only warns
+
+
+RENTED_ONLY = frozenset({Check.GPU, Check.STOCK, Check.PRICE, Check.BUDGET})
+"""What this computer is not asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +81,18 @@ def adapter_bytes(hidden_sizes: Sequence[tuple[int, int]], rank: int) -> int:
 def space_needed(adapter: int, checkpoints: int) -> int:
     """Bytes of a run's files: every checkpoint keeps its adapter, two keep Adam's moments, and one package."""
     return adapter * checkpoints + 2 * (2 * adapter) + adapter
+
+
+def judge_time(
+    low: timedelta, high: timedelta, limit: timedelta, *, is_measured: bool, words: str, way: str
+) -> Finding:
+    """Whether it is expected to end in time. A formula's range is so wide that only its middle says something."""
+    expected = high if is_measured else timedelta(seconds=math.sqrt(low.total_seconds() * high.total_seconds()))
+    span = f"{say_seconds(low.total_seconds())} to {say_seconds(high.total_seconds())}"
+    sentence = f"It is expected to take {span} ({words}), and may take {say_seconds(limit.total_seconds())}."
+    if expected > limit:
+        return warned(Check.TIME, f"{sentence} The limit may end it first: {way}.")
+    return passed(Check.TIME, sentence)
 
 
 def gib(count: int) -> str:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any
 
+from tensorant_app.domain import place_form, trials
+from tensorant_app.domain.connections import LOCAL, RUNPOD
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.domain.hyperparameters import CHOICES, RANGES, RunSettings, show_number
+from tensorant_app.domain.hyperparameters import CHOICES, RunSettings, show_number
+from tensorant_app.domain.hyperparameters import RANGES as RUN_RANGES
+from tensorant_app.domain.place_form import COUNTS, read_placement
+from tensorant_app.domain.runs import RunPurpose
+from tensorant_app.domain.trials import TrialSettings
 
 ON, OFF = "on", "off"
+NAME, PURPOSE = "name", "purpose"
+RANGES = {**RUN_RANGES, **trials.RANGES}
 LONGEST_TEXT = 200
 """Characters kept of one field."""
 
 
 class Section(StrEnum):
     DATA = "data"
+    TRIAL = "trial"
     METHOD = "method"
     GPU = "gpu"
     HYPERPARAMETERS = "hyperparameters"
@@ -39,14 +48,16 @@ class FormField:
     choices: tuple[tuple[str, str], ...] = ()
     """(value, label) where one of few is chosen; `on` and `off` for a switch."""
     off_because: str = ""
-    """Why it has no effect yet; empty where it has."""
+    """Why it has no effect yet, or with `is_rented` on this computer; empty where it has."""
+    is_rented: bool = False
+    """Counts only on a rented machine."""
 
     @property
     def is_switch(self) -> bool:
         return {value for value, _ in self.choices} == {ON, OFF}
 
 
-_DEFAULTS = RunSettings()
+_DEFAULTS: Mapping[str, Any] = {**RunSettings().as_values(), **TrialSettings().as_values()}
 _LABELS = {
     "lora": "LoRA",
     "qlora": "QLoRA",
@@ -63,7 +74,7 @@ _S = Section
 
 def _setting(name: str, section: Section, why: str, *, unit: str = "", hint: str = "") -> FormField:
     """A field that `RunSettings` holds: label, default and range are said there."""
-    value = getattr(_DEFAULTS, name)
+    value = _DEFAULTS[name]
     if name in RANGES:
         allowed = RANGES[name]
         words = hint or f"{show_number(allowed.low)} – {show_number(allowed.high)}"
@@ -73,21 +84,57 @@ def _setting(name: str, section: Section, why: str, *, unit: str = "", hint: str
     return FormField(name, label, section, write_choice(value), hint, why, choices=pairs)
 
 
+def _limit(name: str, why: str, off_because: str) -> FormField:
+    """A bound of a rented machine: label, default and range are said in `place_form`."""
+    one = place_form.LIMITS[name]
+    return FormField(name, one.label, _S.LIMITS, one.default, one.words, why, one.unit, (), off_because, is_rented=True)
+
+
 def write_choice(value: str | bool) -> str:
     return (ON if value else OFF) if isinstance(value, bool) else value
 
 
 FIELDS: tuple[FormField, ...] = (
     FormField(
-        "purpose",
+        PURPOSE,
         "Run purpose",
         _S.DATA,
         "full",
+        why="A trial trains a few steps on a few rows: it shows that everything works, and measures what the full run of "
+        "these settings would take in time and memory. Its adapter is not for use.",
         choices=(("full", "Full training run"), ("trial", "Small training trial")),
-        off_because="A small training trial cannot be started yet; a run of 1 epoch shows the same.",
     ),
     FormField("version", "Dataset version", _S.DATA, hint="A frozen version"),
     FormField("baseline", "Completed baseline", _S.DATA, hint="Your adapter is compared with it"),
+    _setting(
+        "trial_rows",
+        _S.TRIAL,
+        "A sample drawn by the seed, to which the longest rows are added; those are trained first, so that memory shows "
+        "its limit at once. A smaller version gives the rows it has.",
+    ),
+    _setting(
+        "trial_validation_rows",
+        _S.TRIAL,
+        "Measured once, after the last step. Time for them is not in the prediction.",
+    ),
+    _setting(
+        "trial_steps",
+        _S.TRIAL,
+        "Each is timed. The first two warm the machine up, and more of them make the prediction narrower.",
+    ),
+    _setting(
+        "trial_seed",
+        _S.TRIAL,
+        "The same version and seed give the same rows.",
+        hint="0 – 2,147,483,647",
+    ),
+    _setting(
+        "trial_minutes",
+        _S.TRIAL,
+        "From the call for the machine. Downloading a model counts too and can take the whole of it. At the limit the "
+        "trial ends as Failed, with a report of what was measured.",
+        unit="min",
+    ),
     _setting(
         "method",
         _S.METHOD,
@@ -95,7 +142,15 @@ FIELDS: tuple[FormField, ...] = (
         "it fits into a third of the memory and is slower; without an NVIDIA GPU, on a CPU, much slower.",
         hint="QLoRA: a third of the memory, slow on a CPU",
     ),
-    FormField("gpu", "Training GPU", _S.GPU, "this-computer"),
+    FormField(
+        "provider",
+        "Where",
+        _S.GPU,
+        LOCAL,
+        why="This computer is free and as fast as it is. RunPod rents GPUs in your organization's own account.",
+        choices=((LOCAL, "This computer"), (RUNPOD, "RunPod")),
+    ),
+    FormField("gpu_type", "Training GPU", _S.GPU),
     FormField(
         "gpu_count",
         "GPU count",
@@ -103,8 +158,9 @@ FIELDS: tuple[FormField, ...] = (
         "1",
         why="One GPU for tries, models under 3B and few examples; several for 7B and more, for 10,000 examples and more, "
         "or when time matters. Four are typically 2.5 to 3.5 times as fast as one, not four times.",
-        choices=(("1", "1"), ("2", "2"), ("4", "4"), ("8", "8")),
+        choices=tuple((count, count) for count in COUNTS),
         off_because="This computer trains on one device.",
+        is_rented=True,
     ),
     _setting(
         "epochs",
@@ -218,42 +274,21 @@ FIELDS: tuple[FormField, ...] = (
         "The last checkpoint has learned most; the one of the best validation loss has not yet learned by heart.",
     ),
     _setting(
-        "merge_system",
-        _S.ADVANCED,
-        "For templates that refuse a system message: its text goes before the first question, in training and after.",
-    ),
-    _setting(
         "maximum_runtime_hours",
         _S.LIMITS,
         "All attempts together. At the limit a checkpoint is saved and the run waits for you: nothing is lost.",
         unit="h",
     ),
-    FormField(
+    _limit(
         "price_limit",
-        "GPU list-price limit",
-        _S.LIMITS,
-        "5.00",
-        "0.05 – 500",
-        unit="$/h",
-        off_because="This computer costs nothing.",
+        "For the whole machine. A machine that turns out dearer is given back at once.",
+        "This computer costs nothing.",
     ),
-    FormField(
-        "container_disk",
-        "Container disk",
-        _S.LIMITS,
-        "60",
-        "20 – 1,000",
-        unit="GB",
-        off_because="This computer's own disk is used.",
-    ),
-    FormField(
-        "budget",
-        "Project budget, a month",
-        _S.LIMITS,
-        "",
-        "At least $1",
-        unit="$",
-        off_because="Nothing is spent on this computer.",
+    _limit("container_disk", "Of the machine itself, beside the network volume.", "This computer's own disk is used."),
+    _limit(
+        "wait_hours",
+        "0: a launch that meets no free GPU ends as failed and costs nothing. More: it is asked for again until then.",
+        "This computer is always in stock.",
     ),
     FormField(
         "not_before",
@@ -263,91 +298,38 @@ FIELDS: tuple[FormField, ...] = (
         "Within 7 days",
         off_because="A launched run starts as soon as a slot is free.",
     ),
-    FormField(
-        "wait_for_capacity",
-        "Wait for capacity",
-        _S.LIMITS,
-        OFF,
-        choices=((ON, ""), (OFF, "")),
-        off_because="This computer is always in stock.",
-    ),
 )
 
-NAME = "name"
 BY_NAME: Mapping[str, FormField] = {field.name: field for field in FIELDS}
 SETTINGS = tuple(field.name for field in fields(RunSettings))
 """The fields that a saved run keeps as its settings."""
-
-
-@dataclass(frozen=True, slots=True)
-class Preset:
-    value: str
-    label: str
-    changes: Mapping[str, str]
-    sentence: str
-    """What it changes."""
-
-
-PRESETS: tuple[Preset, ...] = (
-    Preset(
-        "check",
-        "Check my set-up",
-        {"epochs": "1", "checkpoint_every_epochs": "1", "maximum_runtime_hours": "1"},
-        "1 epoch with a checkpoint at its end, at most 1 h: shows that everything works before you spend more.",
-    ),
-    Preset("balanced", "Balanced", {}, "Every field at its default."),
-    Preset(
-        "thorough",
-        "Thorough",
-        {"epochs": "5", "rank": "32", "adapter_from": "best", "early_stop": ON},
-        "5 epochs, rank 32, the adapter of the best validation loss, early stop.",
-    ),
-)
+TRIAL = tuple(field.name for field in fields(TrialSettings))
+"""The fields that bound a trial; they count only where the purpose is one."""
 
 
 def blank_form() -> dict[str, str]:
     return {NAME: "", **{field.name: field.default for field in FIELDS}}
 
 
-def apply_preset(typed: Mapping[str, str], value: str) -> dict[str, str]:
-    """What was chosen as data stays; every setting goes back to its default, then the preset's changes."""
-    preset = next((preset for preset in PRESETS if preset.value == value), None)
-    if preset is None:
-        raise Invalid({"preset": f"There is no preset called {value}."})
-    defaults = {name: BY_NAME[name].default for name in SETTINGS}
-    return {**typed, **defaults, **preset.changes}
-
-
-def preset_of(typed: Mapping[str, str]) -> str:
-    """The preset that the form equals; empty where none."""
-    own = {name: typed.get(name, "") for name in SETTINGS}
-    return next((p.value for p in PRESETS if {n: apply_preset(typed, p.value)[n] for n in SETTINGS} == own), "")
-
-
-def changed_fields(typed: Mapping[str, str]) -> list[str]:
-    """Settings that differ from their default, however it is written: 2048 is 2,048."""
-    return [name for name in SETTINGS if _plain(typed.get(name, "")) != _plain(BY_NAME[name].default)]
+def changed_fields(typed: Mapping[str, str], names: Sequence[str] = SETTINGS) -> list[str]:
+    """Those that differ from their default, however it is written: 2048 is 2,048."""
+    return [name for name in names if _plain(typed.get(name, "")) != _plain(BY_NAME[name].default)]
 
 
 def complaints(typed: Mapping[str, str]) -> dict[str, str]:
     """Field → sentence, for every setting that cannot be used as typed."""
-    try:
-        read_settings(typed)
-    except Invalid as error:
-        return error.fields
-    return {}
+    wrong: dict[str, str] = {}
+    for read in (read_settings, read_trial, read_placement):
+        try:
+            read(typed)
+        except Invalid as error:
+            wrong |= error.fields
+    return wrong
 
 
 def read_settings(typed: Mapping[str, str]) -> RunSettings:
     """The settings as typed, or `Invalid` with every field's sentence."""
-    values, wrong = {}, {}
-    for name in SETTINGS:
-        text = typed.get(name, BY_NAME[name].default)
-        try:
-            values[name] = _read(name, text)
-        except ValueError:
-            whole = "a whole number" if RANGES[name].is_whole else "a number"
-            wrong[name] = f"{RANGES[name].label} must be {whole}, such as {BY_NAME[name].default}."
+    values, wrong = _read_all(typed, SETTINGS)
     try:
         settings = RunSettings.of(values)
     except Invalid as error:
@@ -355,6 +337,37 @@ def read_settings(typed: Mapping[str, str]) -> RunSettings:
     if wrong:
         raise Invalid(wrong)
     return settings
+
+
+def read_trial(typed: Mapping[str, str]) -> TrialSettings | None:
+    """The bounds of a trial as typed, None where a full run is wanted, or `Invalid`."""
+    purpose = typed.get(PURPOSE, BY_NAME[PURPOSE].default)
+    if purpose == RunPurpose.FULL:
+        return None
+    if purpose != RunPurpose.TRIAL:
+        raise Invalid({PURPOSE: "Choose a full training run or a small training trial."})
+    values, wrong = _read_all(typed, TRIAL)
+    try:
+        bounds = TrialSettings.of(values)
+    except Invalid as error:
+        wrong |= error.fields
+    if wrong:
+        raise Invalid(wrong)
+    return bounds
+
+
+def _read_all(typed: Mapping[str, str], names: Sequence[str]) -> tuple[dict[str, Any], dict[str, str]]:
+    """What can be read, and a sentence for what is no number at all."""
+    values: dict[str, Any] = {}
+    wrong: dict[str, str] = {}
+    for name in names:
+        text = typed.get(name, BY_NAME[name].default)
+        try:
+            values[name] = _read(name, text)
+        except ValueError:
+            whole = "a whole number" if RANGES[name].is_whole else "a number"
+            wrong[name] = f"{RANGES[name].label} must be {whole}, such as {BY_NAME[name].default}."
+    return values, wrong
 
 
 def type_settings(settings: Mapping[str, Any]) -> dict[str, str]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 
-from tensorant_app.domain.machines import MachineReason, MachineState
+from tensorant_app.domain.machines import BROKEN, MachineReason, MachineState
 from tensorant_app.domain.steps import Cause, Lifecycle, Move, step
 
 
@@ -33,6 +33,16 @@ class RunPurpose(StrEnum):
     TRIAL = "trial"
 
 
+class AdapterUploadState(StrEnum):
+    """How far a carried-over `adapter.zip` is."""
+
+    RECEIVING = "receiving"
+    CHECKING = "checking"
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    CANCELLED = "cancelled"
+
+
 class RunReason(StrEnum):
     """Why a run moved; shown beside its state, never instead of it."""
 
@@ -40,6 +50,16 @@ class RunReason(StrEnum):
     SAFETY = "safety"
     NO_CAPACITY = "no_capacity"
     DENIED = "denied"
+    BUSY = "busy"
+    """The provider took no request; nothing was made."""
+    MACHINE_FAILED = "machine_failed"
+    """It never started, or its container did not stay up."""
+    PRICE = "price"
+    NO_LAUNCH = "no_launch"
+    """A person confirmed that the machine was never rented."""
+    NOT_FOUND = "not_found"
+    """There is no finished adapter on the volume."""
+    RECOVERED = "recovered"
     MACHINE_LOST = "machine_lost"
     LOST_TWICE = "lost_twice"
     DEADLINE = "deadline"
@@ -87,6 +107,12 @@ LIFECYCLE = Lifecycle(
     final=frozenset({_S.COMPLETED, _S.NO_GAIN, _S.FAILED, _S.REFUSED, _S.CANCELLED}),
 )
 
+CHECKPOINT_TIME = timedelta(seconds=45)
+"""What a trainer that was heard may take after its deadline to write its last checkpoint."""
+PAUSE_PATIENCE = timedelta(minutes=15)
+"""A trainer that has not written its checkpoint by then is paused at its last one."""
+
+TRIAL_OVER_TIME = "The trial was not finished within its time limit. Its report holds what was measured."
 KEEPS_MACHINE = _AT_WORK
 """Entering any other state asks for the machine's release in the same transaction."""
 
@@ -126,9 +152,15 @@ class RunFacts:
     has_time_left: bool
     """Enough of the maximum runtime is left for another attempt."""
     waits_for_capacity: bool
+    """A refused machine is asked for again later, as another one."""
     wants_pause: bool
     is_adapter_verified: bool | None
     """None while nobody has looked."""
+    pause_wanted_at: datetime | None = None
+    where: str = ""
+    """How far it was, such as ` at step 31 of 90`."""
+    is_trial: bool = False
+    """Then there is nothing to recover: whatever is not finished has failed."""
 
 
 def decide(facts: RunFacts, now: datetime) -> Move | None:
@@ -141,11 +173,30 @@ def decide(facts: RunFacts, now: datetime) -> Move | None:
         return _not_given(facts)
     if facts.work in _ENDED:
         return _ended(facts)
+    if facts.machine_reason in BROKEN and facts.machine is not MachineState.HELD:
+        return _broken(facts)
     if facts.machine_reason is MachineReason.LOST or facts.machine in {MachineState.RELEASED, MachineState.ABSENT}:
         return _lost(facts)
-    if now >= facts.deadline:
+    if _pauses_now(facts, now):
+        return Move("pause", RunReason.BY_MEMBER)
+    patience = timedelta(0) if facts.work is Work.NONE or facts.is_trial else CHECKPOINT_TIME
+    if now >= facts.deadline + patience:
         return _out_of_time(facts)
     return _progress(facts)
+
+
+def _pauses_now(facts: RunFacts, now: datetime) -> bool:
+    """Nothing is there to be saved, or the trainer does not answer."""
+    if not facts.wants_pause or facts.state is _S.PACKAGING:
+        return False
+    is_overdue = facts.pause_wanted_at is not None and now >= facts.pause_wanted_at + PAUSE_PATIENCE
+    return facts.work is Work.NONE or is_overdue
+
+
+def _broken(facts: RunFacts) -> Move:
+    """Another attempt would meet the same, and would cost again: a person decides."""
+    reason = RunReason.PRICE if facts.machine_reason is MachineReason.TOO_DEAR else RunReason.MACHINE_FAILED
+    return Move("fail", reason, facts.machine_sentence or "The machine did not start.")
 
 
 def _progress(facts: RunFacts) -> Move | None:
@@ -157,6 +208,8 @@ def _progress(facts: RunFacts) -> Move | None:
         case _S.PACKAGING if facts.work is Work.DONE and facts.is_adapter_verified is not None:
             if facts.is_adapter_verified:
                 return Move("ready")
+            if facts.is_trial:
+                return Move("fail", RunReason.ADAPTER_UNVERIFIED, "The trial's adapter does not match its manifest.")
             return Move("stick", RunReason.ADAPTER_UNVERIFIED, "The adapter's files do not match its manifest.")
     return None
 
@@ -181,6 +234,8 @@ def _not_given(facts: RunFacts) -> Move:
     sentence = facts.machine_sentence or "The provider gave no machine."
     if facts.machine_reason is MachineReason.NO_CAPACITY:
         return Move("wait" if facts.waits_for_capacity else "fail", RunReason.NO_CAPACITY, sentence)
+    if facts.machine_reason is MachineReason.BUSY:
+        return Move("wait" if facts.waits_for_capacity else "fail", RunReason.BUSY, sentence)
     return Move("fail", RunReason.DENIED, sentence)
 
 
@@ -188,16 +243,21 @@ def _lost(facts: RunFacts) -> Move:
     if facts.wants_pause and facts.state is not _S.PACKAGING:
         return Move("pause", RunReason.MACHINE_LOST, "The machine was lost while a pause was wanted.")
     if facts.losses >= 1:
-        sentence = "The machine was lost for the second time. Read the training logs, then create a retry draft."
+        sentence = (
+            f"The machine disappeared for the second time{facts.where}. "
+            "Read the training logs, then create a retry draft."
+        )
         return Move("fail", RunReason.LOST_TWICE, sentence)
     if not facts.has_time_left:
         return _out_of_time(facts)
-    sentence = "The machine was lost. The next attempt goes on from the last verified checkpoint."
+    sentence = f"The machine disappeared{facts.where}. The next attempt goes on from the last verified checkpoint."
     return Move("lose", RunReason.MACHINE_LOST, sentence)
 
 
 def _out_of_time(facts: RunFacts) -> Move:
     if facts.state is _S.LAUNCHING:
         return Move("fail", RunReason.DEADLINE, "The machine did not start within the maximum runtime.")
+    if facts.is_trial:
+        return Move("fail", RunReason.DEADLINE, TRIAL_OVER_TIME)
     sentence = "The maximum runtime was reached. Resume with a longer limit, or cancel the run."
     return Move("overrun", RunReason.DEADLINE, sentence)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tensorant_app.domain.examples import walk
+from tensorant_app.domain.json_values import walk
 
 
 class SafetyCode(StrEnum):
@@ -55,8 +55,13 @@ def check_text(text: str) -> Iterator[SafetyCode]:
     for code, pattern in _SECRETS.items():
         if pattern.search(text):
             yield code
-    if any(_holds_card(run[0]) for run in _DIGIT_RUN.finditer(text)):
+    if holds_card(text):
         yield SafetyCode.PAYMENT_CARD
+
+
+def holds_card(text: str) -> bool:
+    """Whether a payment card number with the right check digit stands in it."""
+    return any(_holds_card(run[0]) for run in _DIGIT_RUN.finditer(text))
 
 
 _NAMES = {

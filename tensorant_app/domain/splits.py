@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import math
-import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -59,16 +57,6 @@ def split_rows(rows: Sequence[tuple[int, str]], shares: Shares, seed: int) -> di
     return splits
 
 
-def copy_key(example: str) -> str:
-    """Equal for stored examples that a reader takes for the same: prompt and reply, but for case and white space.
-
-    System and developer messages are left out: the same question and answer under another instruction is a copy.
-    """
-    messages = [m for m in json.loads(example)["messages"] if m["role"] not in ("system", "developer")]
-    seen = [[m["role"], _plain(m.get("content")), m.get("tool_calls") or []] for m in messages]
-    return hashlib.sha256(json.dumps(seen, sort_keys=True).encode()).hexdigest()
-
-
 def warn_few_test_rows(splits: Mapping[int, Split]) -> str | None:
     """The sentence to show beside a split whose test rows cannot decide the gate."""
     rows = sum(split is Split.TEST for split in splits.values())
@@ -115,9 +103,3 @@ def _groups(rows: Sequence[tuple[int, str]], seed: int) -> list[list[int]]:
         groups[key].append(row)
     order = {key: hashlib.sha256(f"{seed}\n{key}".encode()).digest() for key in groups}
     return [groups[key] for key in sorted(groups, key=lambda key: (-len(groups[key]), order[key]))]
-
-
-def _plain(content: object) -> str:
-    text = content if isinstance(content, str) else json.dumps(content or "", sort_keys=True)
-    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
-    return " ".join(folded.split())

@@ -20,17 +20,21 @@ from tensorant_app.components.stats import Fact, Share, big_number, data_list, m
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PRESETS, FormField, Section
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, FormField, Section
+from tensorant_app.domain.run_presets import PRESETS
+from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.pages.configure_state import ConfigureState as State
 from tensorant_app.pages.frame import ENTER, ProjectState, framed
+from tensorant_app.pages.gpu_list import GpuListState, rented_list
 from tensorant_app.pages.run_actions import READ_ONLY
 from tensorant_app.state import AppState
 
 _MAY = AppState.me.may_prepare
+_IS_TRIAL = State.typed[PURPOSE] == RunPurpose.TRIAL.value
 _CENTER = {"text_align": "center", "margin_top": "8px", "display": "block"}
 
 
-@rx.page(route=routes.CONFIGURE, title="Configure a run · Tensorant", on_load=[*ENTER, State.load])
+@rx.page(route=routes.CONFIGURE, title="Configure a run · Tensorant", on_load=[*ENTER, State.load, GpuListState.load])
 def configure_page() -> rx.Component:
     form = columns([_form()], [_estimate(), _readiness(), _save()], wide_side=True)
     return framed(
@@ -62,6 +66,7 @@ def _form() -> rx.Component:
     """Not a form element: Enter never saves."""
     return rx.el.div(
         _data(),
+        if_(_IS_TRIAL, _trial()),
         section(
             "Model and method",
             field_grid(
@@ -77,8 +82,17 @@ def _form() -> rx.Component:
         ),
         section(
             "GPU",
-            choice_list("gpu", State.gpus, State.typed["gpu"], None, label="Training GPU", columns=3),
-            rx.el.div(_question("gpu_count"), style={"margin_top": "14px"}),
+            field_grid(_question("provider"), _question("gpu_count"), columns=2),
+            rx.el.div(
+                rx.cond(
+                    GpuListState.is_rented,
+                    rented_list(
+                        State.typed["gpu_type"], lambda value: State.choose("gpu_type", value), State.wrong["gpu_type"]
+                    ),
+                    choice_list("gpu", State.gpus, "this-computer", None, label="Training GPU", columns=3),
+                ),
+                style={"margin_top": "14px"},
+            ),
         ),
         section(
             "Hyperparameters",
@@ -99,7 +113,7 @@ def _form() -> rx.Component:
 def _data() -> rx.Component:
     some = field_grid(
         rx.el.div(_named(), style={"grid_column": "1 / -1"}),
-        rx.el.div(_question("purpose"), style={"grid_column": "1 / -1"}),
+        rx.el.div(_question(PURPOSE), style={"grid_column": "1 / -1"}),
         _select("version", State.versions, "Choose a version"),
         _select("baseline", State.baselines, "Choose a baseline"),
         columns=2,
@@ -110,6 +124,18 @@ def _data() -> rx.Component:
         actions=[button("Open Data", kind="solid", href=routes.data(ProjectState.project.id))],
     )
     return section("Data", rx.cond(State.versions.length() > 0, some, none))
+
+
+def _trial() -> rx.Component:
+    words = (
+        "The settings below are those of the full run that the trial measures; they are stored beside these bounds and "
+        "make the full training draft afterwards."
+    )
+    return section(
+        "Small training trial",
+        rx.el.p(words, class_name="meta", style={"margin": "-6px 0 14px"}),
+        field_grid(*_questions(Section.TRIAL)),
+    )
 
 
 def _named() -> rx.Component:
@@ -128,18 +154,23 @@ def _questions(part: Section) -> list[rx.Component]:
 def _question(name: str) -> rx.Component:
     """A field as its line of the table asks for it."""
     one = BY_NAME[name]
-    if one.off_because:
-        return field(name, one.label, _control(one, off=True), hint=one.off_because, why=one.why, locked=True)
-    return field(
+    if one.off_because and not one.is_rented:
+        return _locked(one)
+    asked = field(
         name,
         one.label,
         _control(one, off=False),
         hint=State.hints[name],
         error=State.wrong[name],
         why=one.why,
-        is_default=State.is_default[name],
+        is_default=None if name == "provider" else State.is_default[name],
         on_reset=State.reset_field(name),
     )
+    return rx.cond(GpuListState.is_rented, asked, _locked(one)) if one.is_rented else asked
+
+
+def _locked(one: FormField) -> rx.Component:
+    return field(one.name, one.label, _control(one, off=True), hint=one.off_because, why=one.why, locked=True)
 
 
 def _control(one: FormField, *, off: bool) -> rx.Component:
@@ -202,14 +233,21 @@ def _select(name: str, options: Any, placeholder: str) -> rx.Component:
 
 
 def _estimate() -> rx.Component:
-    summary = State.summary
+    summary, cost = State.summary, GpuListState.cost
+    here = big_number("Estimated cost", "$0", unit="on this computer")
+    rented = big_number("Estimated cost", cost.expected, under=rx.fragment("At most ", cost.cap, ", estimated"))
     return card(
-        big_number("Estimated cost", "$0", unit="on this computer"),
+        rx.cond(GpuListState.is_rented, rented, here),
         rule(),
         data_list(
-            Fact("Time", summary.time, under=summary.source),
-            Fact("At most", State.typed["maximum_runtime_hours"], unit="h"),
+            Fact("Price", cost.price, shown=GpuListState.is_rented),
+            Fact("Cap (est.)", cost.cap, under="If all time is used; not a billing cap", shown=GpuListState.is_rented),
+            Fact("Time", summary.time, under=summary.source, shown=~_IS_TRIAL),
+            Fact("Full run", summary.time, under=summary.source, shown=_IS_TRIAL),
+            Fact("At most", State.typed["maximum_runtime_hours"], unit="h", shown=~_IS_TRIAL),
+            Fact("At most", State.typed["trial_minutes"], unit="min", under="the trial", shown=_IS_TRIAL),
         ),
+        if_text(summary.sway, rx.el.p(summary.sway, class_name="meta", style={"margin_top": "8px"})),
         rule(),
         data_list(
             Fact("Training rows", summary.rows),
@@ -262,6 +300,15 @@ def _dock() -> rx.Component:
         rx.el.div("Ready to start", class_name="meta"),
     )
     return phone_dock(
-        rx.el.div(rx.el.div("$0 · ", State.summary.time, class_name="strong"), words, class_name="grow"),
+        rx.el.div(
+            rx.el.div(
+                rx.cond(GpuListState.is_rented, GpuListState.cost.price, "$0"),
+                " · ",
+                State.summary.time,
+                class_name="strong",
+            ),
+            words,
+            class_name="grow",
+        ),
         button("Save training run", kind="solid", on_click=State.save, disabled=~_MAY),
     )

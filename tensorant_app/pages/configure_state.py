@@ -14,15 +14,18 @@ from reflex.event import EventSpec
 from tensorant_app import routes
 from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.choices import Choice, Option
+from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Caller
-from tensorant_app.domain.run_form import BY_NAME, OFF, ON, SETTINGS, apply_preset, blank_form, complaints, preset_of
+from tensorant_app.domain.run_form import BY_NAME, OFF, ON, blank_form, complaints
+from tensorant_app.domain.run_presets import GOVERNED, apply_preset, preset_of
 from tensorant_app.log import log_failure
 from tensorant_app.pages.configure_words import (
     NAMES,
     TRAINER_WAITS,
     Memory,
     Summary,
+    address_of,
     changed_words,
     default_marks,
     fill_memory,
@@ -32,7 +35,8 @@ from tensorant_app.pages.configure_words import (
     summarize,
 )
 from tensorant_app.pages.frame import segment
-from tensorant_app.services import drafts, estimates, previews, sessions
+from tensorant_app.pages.gpu_list import GpuListState
+from tensorant_app.services import drafts, estimates, gpus, previews, sessions
 from tensorant_app.services.drafts import BaselineChoice, FormView, VersionChoice
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.state import AppState, id_of
@@ -97,12 +101,12 @@ class ConfigureState(AppState):
         return ConfigureState.check
 
     @rx.event
-    async def type_in(self, name: str, value: str) -> EventSpec | None:
+    async def type_in(self, name: str, value: str) -> list[EventSpec] | None:
         """While typing: kept and counted; what is wrong is said when the field is left."""
         return await self._take({name: value}, anew=False)
 
     @rx.event
-    async def leave(self, name: str, value: str) -> EventSpec | None:
+    async def leave(self, name: str, value: str) -> list[EventSpec] | None:
         """The field is left: now say what is wrong in it."""
         if await self._see(sessions.who_am_i) is None or not self.me.may_prepare or name not in self.wrong:
             return None
@@ -110,36 +114,38 @@ class ConfigureState(AppState):
         return None if self.typed.get(name) == value else await self._take({name: value}, anew=False)
 
     @rx.event
-    async def choose(self, name: str, value: str) -> EventSpec | None:
-        """One of few answers; another version brings its own baseline along."""
+    async def choose(self, name: str, value: str) -> list[EventSpec] | None:
+        """One of few answers; another version brings its own baseline along, and another place its own GPU."""
         changes = {name: value}
+        if name == "provider":
+            changes["gpu_type"] = ""
         if name == "version":
             changes["baseline"] = next((str(b.id) for b in self._baselines if str(b.version_id) == value), "")
         return await self._take(changes, anew=False)
 
     @rx.event
-    async def switch_to(self, name: str, is_on: bool) -> EventSpec | None:
+    async def switch_to(self, name: str, is_on: bool) -> list[EventSpec] | None:
         return await self._take({name: ON if is_on else OFF}, anew=False)
 
     @rx.event
-    async def reset_field(self, name: str) -> EventSpec | None:
+    async def reset_field(self, name: str) -> list[EventSpec] | None:
         field = BY_NAME.get(name)
         return await self._take({name: field.default} if field else {}, anew=True)
 
     @rx.event
-    async def use_preset(self, value: str) -> EventSpec | None:
+    async def use_preset(self, value: str) -> list[EventSpec] | None:
         preset = apply_preset(self.typed, value) if value in ("check", "balanced", "thorough") else {}
-        return await self._take({name: preset[name] for name in SETTINGS if name in preset}, anew=True)
+        return await self._take({name: preset[name] for name in GOVERNED if name in preset}, anew=True)
 
     @rx.event
-    async def mend(self, key: str) -> EventSpec | None:
+    async def mend(self, key: str) -> EventSpec | list[EventSpec] | None:
         """What a failed check's button does: another page, or a value in a field."""
         place, _, page = key.partition("place:")
         if page and not place:
             if await self._see(sessions.who_am_i) is None:
                 return None
             project = segment(self, "projects")
-            return rx.redirect(routes.baseline(project) if page == "baseline" else routes.data(project))
+            return rx.redirect(address_of(page, project))
         name, _, value = key.partition("=")
         return await self._take({name: value} if name in BY_NAME else {}, anew=True)
 
@@ -182,9 +188,12 @@ class ConfigureState(AppState):
             async with self:
                 if turn != self._turn:
                     return
-                self._show_lines([*opened, TRAINER_WAITS], passed)
+                self.is_checking = subject.rented is None
+                self._show_lines([*opened, TRAINER_WAITS] if self.is_checking else opened, passed)
                 self._free = look.free
                 self._show_memory()
+            if subject.rented is not None:
+                return
             trainer = await asyncio.to_thread(previews.look_at_trainer)
             opened, passed = lines_of([*look.findings, trainer], subject)
             async with self:
@@ -199,14 +208,15 @@ class ConfigureState(AppState):
             async with self:
                 self._show_lines([CheckLine("refuse", f"The checks stopped. It has been logged as {failure}.")], [])
 
-    async def _take(self, changes: Mapping[str, str], *, anew: bool) -> EventSpec | None:
+    async def _take(self, changes: Mapping[str, str], *, anew: bool) -> list[EventSpec] | None:
         """Keep the form with these changes; refused, it stays in the browser and goes along with the next one."""
         project = segment(self, "projects")
         typed = {**self.typed, **self._unsaved, **{name: text for name, text in changes.items() if name in NAMES}}
 
-        def keep(session: Any, caller: Caller) -> tuple[datetime, Estimate | None]:
-            at = drafts.keep_form(session, caller, id_of(project), typed)
-            return at, estimates.estimate_form(session, caller, id_of(project), typed)
+        def keep(session: Any, caller: Caller) -> tuple[datetime, Estimate | None, dict[str, str]]:
+            whole = gpus.complete_form(session, caller, id_of(project), typed)
+            at = drafts.keep_form(session, caller, id_of(project), whole)
+            return at, estimates.estimate_form(session, caller, id_of(project), whole), whole
 
         done = await self._do(keep)
         if done is None:
@@ -214,8 +224,8 @@ class ConfigureState(AppState):
             return None
         self._unsaved = {}
         self.kept = f"Form kept {_clock(done[0])}"
-        self._show(typed, done[1], anew=anew)
-        return ConfigureState.check
+        self._show(done[2], done[1], anew=anew)
+        return [GpuListState.show, ConfigureState.check]
 
     def _show(self, typed: dict[str, str], estimate: Estimate | None, *, anew: bool) -> None:
         self.typed, self.is_default = typed, default_marks(typed)
@@ -237,7 +247,7 @@ class ConfigureState(AppState):
         self._show_memory()
 
     def _show_memory(self) -> None:
-        self.memory = fill_memory(self._needed, self._free)
+        self.memory = fill_memory(self._needed, self._free, is_rented=self.typed["provider"] == RUNPOD)
         beside = (self.memory.free, "$0/h", self.summary.time)
         self.gpus = [Choice("this-computer", "This computer", "", beside)]
 

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from tensorant_app import routes
 from tensorant_app.components.checks import CheckLine
+from tensorant_app.domain import place_form
 from tensorant_app.domain.readiness import Finding, Verdict, gib
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, SETTINGS, changed_fields
-from tensorant_app.pages.run_actions import say_time
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, SETTINGS, TRIAL, changed_fields
+from tensorant_app.pages.launch_words import say_time
 from tensorant_app.services import previews
 from tensorant_app.services.drafts import VersionChoice
 from tensorant_app.services.estimates import Estimate
@@ -30,6 +32,8 @@ class Summary:
     steps: str = "–"
     steps_note: str = ""
     batch: str = "–"
+    sway: str = ""
+    """What pulls the time up or down."""
     needed: str = "–"
     """Memory."""
 
@@ -50,7 +54,8 @@ def summarize(estimate: Estimate | None) -> Summary:
     plan = estimate.plan
     return Summary(
         time=say_time(estimate),
-        source=estimate.source,
+        source=estimate.source_words,
+        sway=estimate.sway,
         rows=f"{estimate.rows:,}",
         tokens=say_tokens(estimate.tokens_per_epoch),
         steps=f"{plan.total_steps:,}",
@@ -67,11 +72,12 @@ def say_tokens(tokens: int) -> str:
     return f"{tokens / 1e3:.1f} k" if tokens >= 10_000 else f"{tokens:,}"
 
 
-def fill_memory(needed: int, free: int) -> Memory:
+def fill_memory(needed: int, free: int, *, is_rented: bool = False) -> Memory:
+    """`free`: of this computer now, or all of a rented GPU's."""
     if free <= 0 or needed <= 0:
         return Memory()
     percent = min(round(100 * needed / free), 100)
-    words = f"{gib(needed)} of {gib(free)} that are free now"
+    words = f"{gib(needed)} of {gib(free)} {'on each GPU' if is_rented else 'that are free now'}"
     return Memory(percent, f"{free / 2**30:.0f} GB", words, needed > free)
 
 
@@ -91,8 +97,9 @@ def _line(finding: Finding, subject: Subject) -> CheckLine:
 
 
 def default_marks(typed: dict[str, str]) -> dict[str, bool]:
-    changed = set(changed_fields(typed))
-    return {name: name not in changed for name in SETTINGS}
+    names = (PURPOSE, *SETTINGS, *TRIAL, *(name for name in place_form.FIELDS if name != "gpu_type"))
+    changed = set(changed_fields(typed, names))
+    return {name: name not in changed for name in names}
 
 
 def changed_words(typed: dict[str, str]) -> str:
@@ -113,3 +120,11 @@ def hint_of(name: str, is_default: bool) -> str:
     """The range, and the default where something else is typed."""
     field = BY_NAME[name]
     return field.hint if is_default or not field.hint or field.choices else f"{field.hint}, default {field.default}"
+
+
+def address_of(place: str, project: str) -> str:
+    """Where a failed check's button leads."""
+    if place == "connections":
+        return routes.CONNECTIONS
+    build = {"baseline": routes.baseline, "settings": routes.project_settings}.get(place, routes.data)
+    return build(project)

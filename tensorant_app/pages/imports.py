@@ -19,9 +19,9 @@ from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.data_codes import CODES, RowCode
 from tensorant_app.domain.imports import LIFECYCLE
 from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version, version_row
-from tensorant_app.pages.error_words import ERRORS
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, put, query, start_of
 from tensorant_app.pages.split_form import read_seed, read_shares, split_fields
@@ -147,7 +147,7 @@ class ImportPageState(AppState):
         )
         rows, total = found or ((), 0)
         self.groups = [_group(self, group, kind) for group in groups]
-        self.kind = ERRORS.get(kind, (kind, ""))[0]
+        self.kind = CODES[RowCode(kind)].meaning if kind in [*RowCode] else kind
         self.faults = [_fault(row) for row in rows]
         self.fault_pages = pages_of(self, len(rows), total)
 
@@ -174,13 +174,13 @@ def _facts(project: str, page: ImportPage) -> ImportFacts:
 
 
 def _group(state: AppState, group: ErrorGroup, kind: str) -> GroupRow:
-    title, hint = ERRORS.get(group.code, (group.code, group.example))
+    about = CODES[RowCode(group.code)]
     href = address(state, kind=group.code, **{"from": 0})
-    return GroupRow(group.code, title, hint, f"{group.rows:,}", href, group.code == kind)
+    return GroupRow(group.code, about.meaning, about.advice, f"{group.rows:,}", href, group.code == kind)
 
 
 def _fault(row: ErrorRow) -> FaultRow:
-    return FaultRow(f"{row.row:,}", f"{row.line:,}", row.path, row.message)
+    return FaultRow(f"{row.row:,}", f"{row.line:,}" if row.line is not None else "", row.path, row.message)
 
 
 @rx.page(route=routes.IMPORT, title="Import · Tensorant", on_load=[*ENTER, ImportPageState.load])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 import reflex as rx
@@ -10,12 +11,13 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.cards import card, columns, page_head, row, stack
-from tensorant_app.components.forms import field, text_input
+from tensorant_app.components.forms import field, text_area, text_input
 from tensorant_app.components.stats import Fact, data_list
 from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_
+from tensorant_app.domain.money import MICROS_PER_DOLLAR
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.words import exact, parameters
 from tensorant_app.services import organizations, projects
@@ -34,6 +36,16 @@ class ProjectSettingsState(AppState):
     size: str = ""
     created: str = ""
     is_saved: bool = False
+    prompts: str = ""
+    """The pinned ones, one a line, as they were kept last."""
+    has_pinned: bool = False
+    budget: str = ""
+    """Dollars, as one would type them; empty for none."""
+    taken: str = ""
+    stamp: int = 0
+    """Another number makes the budget's box anew."""
+    prompts_stamp: int = 0
+    """The same for the prompts."""
 
     @rx.event
     async def load(self) -> None:
@@ -43,7 +55,31 @@ class ProjectSettingsState(AppState):
         if view is not None and members is not None:
             self.size, self.created = parameters(view.base_parameters), exact(view.created_at)
             self.members = [MemberRow(one.name, one.email, one.role.value.capitalize()) for one in members]
-            self.is_saved = False
+            self.is_saved = self.has_pinned = False
+            self.prompts, self.prompts_stamp = "\n".join(view.sample_prompts), self.prompts_stamp + 1
+            await self._load_budget(text)
+
+    @rx.event
+    async def pin(self, form: dict[str, Any]) -> None:
+        """Keep the prompts that every run answers at its checkpoints."""
+        text, prompts = segment(self, "projects"), str(form.get("prompts", ""))
+        await self._do(lambda session, caller: projects.pin_prompts(session, caller, id_of(text), prompts))
+        if not self.error:
+            self.prompts, self.has_pinned = prompts, True
+
+    async def _load_budget(self, text: str) -> None:
+        found = await self._see(lambda session, caller: projects.show_budget(session, caller, id_of(text)))
+        if found is not None:
+            self.budget = f"{Decimal(found.limit.micros) / MICROS_PER_DOLLAR:,.2f}" if found.limit else ""
+            self.taken = str(found.taken)
+            self.stamp += 1
+
+    @rx.event
+    async def save_budget(self, form: dict[str, Any]) -> None:
+        text, typed = segment(self, "projects"), str(form.get("budget", ""))
+        await self._do(lambda session, caller: projects.set_budget(session, caller, id_of(text), typed))
+        if not self.error:
+            await self._load_budget(text)
 
     @rx.event
     async def rename(self, form: dict[str, Any]):
@@ -73,8 +109,12 @@ def project_settings_page() -> rx.Component:
         "settings",
         page_head("Settings"),
         columns(
-            [_name(), card(members, title="Members", padded=False, right=[meta("of the whole organization")])],
-            [_base(), _deleting()],
+            [
+                _name(),
+                _prompts(),
+                card(members, title="Members", padded=False, right=[meta("of the whole organization")]),
+            ],
+            [_base(), _budget(), _deleting()],
         ),
         crumbs=[Crumb("Settings")],
         said=rx.cond(ProjectSettingsState.is_saved, "The name is saved.", ""),
@@ -102,6 +142,28 @@ def _name() -> rx.Component:
     return card(form, title="Name")
 
 
+def _prompts() -> rx.Component:
+    off = ~AppState.me.may_prepare
+    state = ProjectSettingsState
+    area = text_area("prompts", default_value=state.prompts, rows=5, disabled=off, error=fault("prompts"))
+    box = field(
+        "prompts",
+        "One prompt a line",
+        rx.el.div(area, key=f"prompts-{state.prompts_stamp}"),
+        hint="At most 8, each at most 2,000 characters",
+        error=fault("prompts"),
+    )
+    words = "Each run answers them at its checkpoints, so that you can read on its page how the answers change."
+    save = row(button("Pin prompts", kind="solid", submits=True), if_(state.has_pinned, meta("Pinned")))
+    reason = "Viewers cannot pin prompts. Ask a member of the organization."
+    switched_off = action_with_reason(button("Pin prompts", kind="solid", disabled=True), reason)
+    form = rx.el.form(
+        stack(rx.el.p(words, class_name="meta"), box, if_(AppState.me.may_prepare, save, switched_off)),
+        on_submit=state.pin,
+    )
+    return card(form, title="Sample prompts")
+
+
 def _base() -> rx.Component:
     facts = ProjectState.project
     return card(
@@ -112,6 +174,32 @@ def _base() -> rx.Component:
         ),
         title="Base model",
     )
+
+
+def _budget() -> rx.Component:
+    state = ProjectSettingsState
+    box = field(
+        "budget",
+        "Monthly budget",
+        text_input(
+            "budget",
+            default_value=state.budget,
+            end="$",
+            input_mode="decimal",
+            disabled=~AppState.me.may_administer,
+            error=fault("budget"),
+        ),
+        hint="At least $1; empty for no limit. A launch whose Cap (est.) does not fit is refused.",
+        error=fault("budget"),
+    )
+    save = row(button("Save", size="sm", submits=True))
+    form = rx.el.form(
+        stack(box, if_(AppState.me.may_administer, save, meta("Only an admin or an owner changes this."))),
+        on_submit=state.save_budget,
+        key=f"budget-{state.stamp}",
+    )
+    taken = data_list(Fact("Taken this month (est.)", state.taken, under="Live machines count until their deadline"))
+    return card(form, taken, title="Budget")
 
 
 def _deleting() -> rx.Component:

@@ -6,8 +6,6 @@ A page places `run_dialogs()` once, begins its on_load with `RunActions.close`, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any
 
 import reflex as rx
@@ -21,28 +19,14 @@ from tensorant_app.components.dialogs import form_dialog, paid_dialog
 from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.stats import Fact, Stat
 from tensorant_app.components.values import if_
+from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.pages.launch_words import LaunchCard, card_of
 from tensorant_app.pages.lists import put
-from tensorant_app.pages.words import span
 from tensorant_app.services import drafts, launches, runs, sessions
-from tensorant_app.services.estimates import Estimate
-from tensorant_app.services.launches import LaunchView
 from tensorant_app.state import AppState, id_of
 
+_AFTER_TRIAL = "Its report says what the full run would take. Its adapter is diagnostic and is not scored."
 READ_ONLY = "Viewers only look. Ask an admin or the owner for another role."
-
-
-@dataclass(frozen=True)
-class LaunchCard:
-    """What the dialog says."""
-
-    run: str = ""
-    project: str = ""
-    name: str = ""
-    expected: str = ""
-    source: str = ""
-    limit: str = ""
-    queue: str = ""
-    plan: str = ""
 
 
 class RunActions(AppState):
@@ -66,7 +50,7 @@ class RunActions(AppState):
         """Open the dialog, with what is true now."""
         found = await self._see(lambda session, caller: launches.show_launch(session, caller, id_of(run)))
         if found is not None:
-            self.launch, self.scores, self.is_launch_open = _card(found), found.evaluates, True
+            self.launch, self.scores, self.is_launch_open = card_of(found), found.evaluates, True
 
     @rx.event
     async def set_launch_open(self, is_open: bool) -> None:
@@ -82,7 +66,12 @@ class RunActions(AppState):
     async def start(self) -> EventSpec | None:
         """Confirmed: off it goes, and to its page."""
         card, scores = self.launch, self.scores
-        await self._do(lambda session, caller: runs.launch_run(session, caller, id_of(card.run), evaluates=scores))
+        seen = HourlyRate(Money(card.price_micros))
+        await self._do(
+            lambda session, caller: runs.launch_run(
+                session, caller, id_of(card.run), evaluates=scores, shown_price=seen
+            )
+        )
         if self.error:
             return None
         self.is_launch_open = False
@@ -114,6 +103,12 @@ class RunActions(AppState):
         return rx.redirect(routes.run(made.project_id, made.id)) if made else None
 
     @rx.event
+    async def full_draft(self, run: str) -> EventSpec | None:
+        """The full run that a trial measured, as a draft; to its page."""
+        made = await self._do(lambda session, caller: drafts.create_full_draft(session, caller, id_of(run)))
+        return rx.redirect(routes.run(made.project_id, made.id)) if made else None
+
+    @rx.event
     async def copy(self, run: str) -> EventSpec | None:
         """Fill the form with its settings; to Configure."""
         project = await self._do(lambda session, caller: drafts.copy_to_form(session, caller, id_of(run)))
@@ -125,46 +120,37 @@ def run_dialogs() -> rx.Component:
     return rx.fragment(_launch_dialog(), _rename_dialog())
 
 
-def say_time(estimate: Estimate) -> str:
-    """ "36 min – 48 min"; an en dash where nothing is known."""
-    if estimate.shortest is None or estimate.longest is None:
-        return "–"
-    short, long = say_span(estimate.shortest), say_span(estimate.longest)
-    return short if short == long else f"{short} – {long}"
-
-
-def say_span(time: timedelta) -> str:
-    """ "1 h 28", "36 min", "42 s"."""
-    minutes = round(time.total_seconds() / 60)
-    return f"{minutes // 60} h {minutes % 60:02d}" if minutes >= 60 else span(time)
-
-
 def _launch_dialog() -> rx.Component:
     card = RunActions.launch
+    words = if_(card.is_rented, "Score the adapter: on a machine of its own, billed as well", "Score the adapter, free")
     return paid_dialog(
-        f"Start {card.name} on this computer?",
-        "It is free: nobody is billed.",
+        card.title,
+        card.lead,
         price=[
-            Stat("Price", "$0", "/h"),
-            Stat("Expected", card.expected),
-            Stat("At most", card.limit),
+            Stat("Price", card.price, "/h"),
+            Stat("Expected", card.expected, card.cost),
+            Stat("Cap (est.)", card.cap),
         ],
         facts=[
+            Fact("Machine", card.machine),
+            Fact("Billed", card.billed, under=if_(card.is_rented, "The cap is an estimate, not a billing cap.", "")),
+            Fact("At most", card.limit),
+            Fact("At the limit", card.at_limit),
             Fact("Work", card.plan, under=card.source),
-            Fact("At the limit", "It saves a checkpoint and stops as Needs recovery. Nothing is lost."),
             Fact("Queue", card.queue),
             Fact("Checks", "All are looked at again first. Where one fails, it comes back as a draft with the reason."),
             Fact(
                 "Afterwards",
-                switch(
-                    "scores", "Score the adapter, free", checked=RunActions.scores, on_change=RunActions.score_after
-                ),
+                switch("scores", words, checked=RunActions.scores, on_change=RunActions.score_after),
+                shown=~card.is_trial,
             ),
+            Fact("Afterwards", _AFTER_TRIAL, shown=card.is_trial),
         ],
-        confirm_label="Start on this computer · free",
+        confirm_label=card.confirm,
         is_open=RunActions.is_launch_open,
         on_open_change=RunActions.set_launch_open,
         on_confirm=RunActions.start,
+        disabled=~card.can_confirm,
         error=AppState.error,
         reasons=AppState.reasons,
     )
@@ -195,19 +181,4 @@ def _rename_dialog() -> rx.Component:
         ],
         is_open=RunActions.is_rename_open,
         on_open_change=RunActions.set_rename_open,
-    )
-
-
-def _card(view: LaunchView) -> LaunchCard:
-    held, slots, plan = view.slots_held, view.slots, view.estimate.plan
-    waits = "It waits as Queued, then the checks are looked at again." if held >= slots else "It starts at once."
-    return LaunchCard(
-        run=str(view.run_id),
-        project=str(view.project_id),
-        name=view.name,
-        expected=say_time(view.estimate),
-        source=view.estimate.source[:1].upper() + view.estimate.source[1:],
-        limit=f"{view.maximum_runtime_hours:g} h",
-        queue=f"{held} of {slots} slots are in use. {waits}",
-        plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
     )

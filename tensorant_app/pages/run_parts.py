@@ -22,7 +22,9 @@ from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono, when
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
+from tensorant_app.pages.run_samples import evaluation_so_far
 from tensorant_app.pages.run_state import RunPageState as S
+from tensorant_app.pages.run_trial import full_draft_button, trial_label, trial_report
 from tensorant_app.pages.run_words import EventRow, SettingRow
 
 LATER = "This comes with a later version."
@@ -45,6 +47,7 @@ def head() -> rx.Component:
                 run_badge(S.head.state, S.head.percent),
                 " ",
                 machine_badge(S.head.machine, S.head.is_overdue),
+                trial_label(S.trial),
                 class_name="row",
             ),
             if_text(S.head.line, rx.el.span(S.head.line, class_name="num")),
@@ -128,6 +131,7 @@ def trouble() -> rx.Component:
 
 def overview() -> rx.Component:
     return rx.el.div(
+        trial_report(S.trial),
         loss_chart(),
         grid(
             _small(
@@ -138,6 +142,7 @@ def overview() -> rx.Component:
             ),
             _small("Tokens per second", S.speed_figure, S.speed, "Lowest of each stretch."),
         ),
+        evaluation_so_far(S.checkpoints, S.prompts),
         logs("overview-log"),
         class_name="stack",
     )
@@ -243,7 +248,7 @@ def _primary() -> rx.Component:
         S.head.scorecard, button("Open scorecard", kind="solid", icon_name="scale", href=S.head.scorecard)
     )
     start = button(
-        "Start on this computer",
+        if_(S.head.is_rented, "Launch on RunPod", "Start on this computer"),
         kind="solid",
         icon_name="play",
         on_click=RunActions.ask_launch(S.head.id),
@@ -252,12 +257,16 @@ def _primary() -> rx.Component:
     return rx.match(
         S.head.state,
         ("draft", start),
-        ("completed", scorecard),
+        ("completed", rx.cond(S.trial.is_one, _full_draft(), scorecard)),
         ("no_gain", scorecard),
         ("evaluating", if_text(S.head.scorecard, button("Follow the scoring", kind="soft", href=S.head.scorecard))),
         ("cancelled", _retry_draft()),
         rx.fragment(),
     )
+
+
+def _full_draft() -> rx.Component:
+    return full_draft_button(S.trial, RunActions.full_draft(S.head.id), may=S.me.may_prepare, read_only=READ_ONLY)
 
 
 def _another() -> rx.Component:
@@ -272,7 +281,8 @@ def _retry_draft() -> rx.Component:
 
 def _adapter_button() -> rx.Component:
     solid = download_button("Adapter", S.head.adapter, kind="solid")
-    return rx.cond(S.head.state == "adapter_ready", solid, download_button("Adapter", S.head.adapter))
+    full = rx.cond(S.head.state == "adapter_ready", solid, download_button("Adapter", S.head.adapter))
+    return rx.cond(S.trial.is_one, download_button("Diagnostic adapter", S.head.adapter), full)
 
 
 def _recovery() -> rx.Component:

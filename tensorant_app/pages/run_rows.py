@@ -9,7 +9,7 @@ from tensorant_app import routes
 from tensorant_app.components.sparks import Interval, Spark, interval, signed, spark
 from tensorant_app.domain.run_groups import STATES, RunGroup
 from tensorant_app.domain.runs import RunState
-from tensorant_app.pages.run_actions import say_span
+from tensorant_app.pages.launch_words import say_span
 from tensorant_app.pages.words import ago, exact
 from tensorant_app.services.run_list import RunLine, RunPage
 

@@ -14,11 +14,15 @@ from tensorant_app.components.steppers import Phase
 from tensorant_app.domain.runs import RunState
 from tensorant_app.pages import run_words as words
 from tensorant_app.pages.frame import segment
+from tensorant_app.pages.run_samples import CheckpointRow, PromptRow, checkpoints_of, prompts_of
+from tensorant_app.pages.run_trial import Trial, trial_of
 from tensorant_app.pages.run_words import EventRow, Head, Machine, Numbers, Origin, SettingRow, Trouble
-from tensorant_app.services import logs, metrics, run_details, runs, sessions
+from tensorant_app.services import logs, metrics, run_details, runs, samples, sessions, trials
 from tensorant_app.services.logs import FIRST_LINES, Cursor, Happening, News
 from tensorant_app.services.metrics import RunCurves
 from tensorant_app.services.run_details import RunDetails
+from tensorant_app.services.samples import Samples
+from tensorant_app.services.trials import TrialView
 from tensorant_app.state import AppState, Work, id_of
 
 _FRESH_LINES = 20
@@ -33,6 +37,9 @@ class Look:
     """None where there is no new point."""
     news: News
     happenings: list[Happening]
+    trial: TrialView | None
+    samples: Samples | None
+    """None where there is no new answer."""
 
 
 class RunPageState(AppState):
@@ -41,6 +48,7 @@ class RunPageState(AppState):
     phases: list[Phase] = []
     machine: Machine = Machine()
     origin: Origin = Origin()
+    trial: Trial = Trial()
     trouble: Trouble = Trouble()
     machine_trouble: Trouble = Trouble()
     findings: list[CheckLine] = []
@@ -55,6 +63,8 @@ class RunPageState(AppState):
     gradient: str = ""
     speed: str = ""
     points: list[list[str]] = []
+    checkpoints: list[CheckpointRow] = []
+    prompts: list[PromptRow] = []
     trend: str = ""
     waiting: str = ""
     has_points: bool = False
@@ -63,6 +73,8 @@ class RunPageState(AppState):
     _total: int = 0
     """Steps of the whole run: how long the axes are."""
     _cursor: Cursor = Cursor()
+    _answers: str = ""
+    """Which of its answers to the pinned prompts are shown."""
     _turn: int = 0
     """Counts the looks begun by opening a page, so that the loop of an earlier one ends."""
 
@@ -70,7 +82,7 @@ class RunPageState(AppState):
     async def load(self) -> Any:
         """The page is opened, reloaded or led to another run: everything anew."""
         self._turn += 1
-        found = await self._see(self._look("", Cursor()))
+        found = await self._see(self._look("", Cursor(), ""))
         if found is None:
             self.head = Head()
             return None
@@ -83,15 +95,15 @@ class RunPageState(AppState):
         """Once a second while something can still change by itself."""
         async with self:
             turn, address = self._turn, self._address()
-            seen = {"version": self._curves.version if self._curves else "", "cursor": self._cursor}
+            seen = self._seen()
 
-        look: Work[Look] = lambda session, caller: _look(address, seen["version"], seen["cursor"])(session, caller)  # noqa: E731
+        look: Work[Look] = lambda session, caller: _look(address, **seen)(session, caller)  # noqa: E731
 
         def show(found: Look) -> bool:
             if self._turn != turn or self._address() != address:
                 return False
             self._show(found)
-            seen.update(version=self._curves.version if self._curves else "", cursor=self._cursor)
+            seen.update(self._seen())
             return not found.run.is_settled
 
         await self._watch(look, show)
@@ -117,15 +129,20 @@ class RunPageState(AppState):
         self.trend, self.gradient, self.speed = "", "", ""
 
     async def _reload(self) -> None:
-        found = await self._see(self._look(self._curves.version if self._curves else "", self._cursor))
+        found = await self._see(self._look(**self._seen()))
         if found is not None:
             self._show(found)
 
     def _address(self) -> tuple[str, str]:
         return segment(self, "projects"), segment(self, "runs")
 
-    def _look(self, version: str, cursor: Cursor) -> Work[Look]:
-        return _look(self._address(), version, cursor)
+    def _seen(self) -> dict[str, Any]:
+        """How far the page has read what only grows."""
+        version = self._curves.version if self._curves else ""
+        return {"version": version, "cursor": self._cursor, "answers": self._answers}
+
+    def _look(self, version: str, cursor: Cursor, answers: str) -> Work[Look]:
+        return _look(self._address(), version, cursor, answers)
 
     def _show(self, found: Look) -> None:
         """Assign what differs: an assigned variable is sent, equal or not."""
@@ -135,6 +152,7 @@ class RunPageState(AppState):
         self._set("phases", words.phases_of(run))
         self._set("machine", words.machine_of(run))
         self._set("origin", words.origin_of(run))
+        self._set("trial", trial_of(found.trial))
         self._set("trouble", words.trouble_of(run))
         self._set("machine_trouble", words.machine_trouble_of(run))
         self._set("findings", words.findings_of(run))
@@ -142,6 +160,9 @@ class RunPageState(AppState):
         self._set("events", words.events_of(found.happenings))
         self._set("waiting", _waiting(run))
         self._show_lines(found.news)
+        if found.samples is not None:
+            self._answers = found.samples.version
+            self._set("prompts", prompts_of(found.samples))
         if found.curves is not None:
             self._curves = found.curves
             self._total = run.progress.total_steps
@@ -174,16 +195,19 @@ class RunPageState(AppState):
         self.speed_figure = metric_figure(found.speed, total_steps=total)
         self.gradient = f"{found.last_gradient:.2f}" if found.last_gradient is not None else ""
         self.speed = f"{found.last_speed:,.0f}" if found.last_speed is not None else ""
+        self._set("checkpoints", checkpoints_of(found.checkpoints))
         self.trend, self.points = found.sentence, [list(line) for line in found.table]
 
 
-def _look(address: tuple[str, str], version: str, cursor: Cursor) -> Work[Look]:
+def _look(address: tuple[str, str], version: str, cursor: Cursor, answers: str) -> Work[Look]:
     project, run = address
     return lambda session, caller: Look(
         run_details.show_details(session, caller, id_of(project), id_of(run)),
         metrics.show_curves(session, caller, id_of(run), version),
         logs.read_log(session, caller, id_of(run), cursor),
         logs.list_happenings(session, caller, id_of(run)),
+        trials.show_trial(session, caller, id_of(run)),
+        samples.show_samples(session, caller, id_of(run), answers),
     )
 
 

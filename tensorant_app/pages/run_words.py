@@ -12,7 +12,7 @@ from tensorant_app.components.steppers import Phase
 from tensorant_app.domain.durations import PhaseTime, say_seconds
 from tensorant_app.domain.gate import Metric
 from tensorant_app.domain.machines import MachineState
-from tensorant_app.domain.runs import LIFECYCLE, RunState
+from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
 from tensorant_app.domain.steps import Cause
 from tensorant_app.pages.words import exact
 from tensorant_app.services.logs import Happening
@@ -49,6 +49,7 @@ class Head:
     machine: str = ""
     is_overdue: bool = False
     is_live: bool = False
+    is_rented: bool = False
     may_cancel: bool = False
     cancel_lead: str = ""
     has_adapter: bool = False
@@ -153,6 +154,7 @@ def head_of(run: RunDetails) -> Head:
         started_exact=exact(run.started_at),
         machine=run.machine.state.value if run.machine and not _is_quiet(run) else "",
         is_overdue=run.machine is not None and run.machine.is_overdue,
+        is_rented=run.is_rented,
         is_live=run.state in _WORKS,
         may_cancel="cancel" in _verbs(run.state) or run.state is RunState.EVALUATING,
         cancel_lead=_cancel_lead(run),
@@ -171,7 +173,7 @@ def numbers_of(run: RunDetails) -> Numbers:
     return Numbers(
         remaining=f"about {say_seconds(now.remaining)}" if now.remaining is not None else "",
         elapsed=say_seconds(now.elapsed) if now.elapsed is not None else "",
-        maximum=f"{run.maximum_runtime_hours:g} h",
+        maximum=say_seconds(run.maximum_runtime.total_seconds()),
         used=say_seconds(run.seconds_used) if run.seconds_used else "",
         step=f"{now.step:,}" if now.total_steps else "",
         total=f"of {now.total_steps:,}" if now.total_steps else "",
@@ -289,6 +291,8 @@ def say_rule(metric: str, margin: float, min_rows: int) -> str:
 
 
 def _kept(run: RunDetails) -> str:
+    if run.purpose is RunPurpose.TRIAL and run.attempt:
+        return "Its report and its logs are kept; there is nothing to recover."
     if run.has_adapter:
         return "The adapter and the logs are kept."
     at = f" up to step {run.progress.step:,}" if run.progress.step else ""

@@ -339,9 +339,7 @@ def _menu(row: rx.Var[RunRow]) -> rx.Component:
         rx.dropdown_menu.content(
             if_(
                 row.is_draft,
-                item(
-                    "Start on this computer …", on_select=RunActions.ask_launch(row.id), disabled=~AppState.me.may_spend
-                ),
+                item("Launch …", on_select=RunActions.ask_launch(row.id), disabled=~AppState.me.may_spend),
             ),
             if_(row.can_retry, item("Create retry draft", on_select=RunActions.retry(row.id), disabled=off)),
             item("Configure another like this", on_select=RunActions.copy(row.id), disabled=off),

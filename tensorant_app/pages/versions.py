@@ -50,6 +50,8 @@ class VersionFacts:
     seed: str = ""
     percent: int = -1
     """Of the check that goes on; -1 where nothing is said."""
+    merges: bool = False
+    """The system text stands before the first question."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,8 @@ class ReportFacts:
     longest: str = ""
     labels: str = ""
     refused: int = 0
+    system_refused: str = ""
+    """How many rows the template refuses for their system text alone, in words."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +108,16 @@ class VersionPageState(AppState):
     async def check(self) -> None:
         text = segment(self, "versions")
         await self._do(lambda session, caller: versions.check_version(session, caller, id_of(text)))
+        if not self.error:
+            self._show(await self._see(_look(text)))
+
+    @rx.event
+    async def merge_system(self, merges: bool) -> None:
+        """Where the system text stands from now on; all rows are read anew."""
+        text = segment(self, "versions")
+        await self._do(
+            lambda session, caller: versions.check_version(session, caller, id_of(text), merge_system=merges)
+        )
         if not self.error:
             self._show(await self._see(_look(text)))
 
@@ -162,6 +176,7 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
         divided,
         str(origin.split.get("seed", "")),
         -1 if view.percent is None else view.percent,
+        view.merge_system,
     )
 
 
@@ -181,6 +196,7 @@ def _report(report: Report | None) -> ReportFacts:
         f"{report.mask.longest:,}",
         labels,
         len(report.mask.errors),
+        count(report.mask.system_refused, "row") if report.mask.system_refused else "",
     )
 
 
@@ -282,8 +298,25 @@ def _check_card() -> rx.Component:
     labels = VersionPageState.report.labels
     return card(
         checks(VersionPageState.findings),
+        if_text(VersionPageState.report.system_refused, _system_text()),
         if_text(labels, rx.el.p("Answers form a closed set: ", mono(labels), class_name="meta")),
         title="Check",
+    )
+
+
+def _system_text() -> rx.Component:
+    """The way out where a template has no place for a system text."""
+    words = rx.fragment(
+        VersionPageState.report.system_refused,
+        " fail only because the base model's template has no system role. Their system text can stand before the first "
+        "question instead: in this version's masks, baselines, runs and evaluations alike.",
+    )
+    merge = button(
+        "Put it before the first question", kind="soft", size="sm", on_click=VersionPageState.merge_system(True)
+    )
+    is_draft = VersionPageState.facts.state == "draft"
+    return rx.el.div(
+        rx.el.p(words, class_name="meta"), if_(AppState.me.may_prepare & is_draft, merge), class_name="stack tight"
     )
 
 
@@ -318,10 +351,17 @@ def _origin() -> rx.Component:
             Fact("Left out", facts.left_out, shown=facts.left_out != ""),
             Fact("Divided", facts.divided, under="training / validation / test"),
             Fact("Seed", facts.seed),
+            Fact("System text", "before the first question", under=_unmerge(), shown=facts.merges),
             Fact("Content", mono(facts.content[:16], small=True), shown=facts.content != ""),
         ),
         title="Made of",
     )
+
+
+def _unmerge() -> rx.Component:
+    """Back to the system role, while it is a draft."""
+    back = button("Use the system role", kind="ghost", size="sm", on_click=VersionPageState.merge_system(False))
+    return if_(AppState.me.may_prepare & (VersionPageState.facts.state == "draft"), back)
 
 
 def _freeze_dialog() -> rx.Component:

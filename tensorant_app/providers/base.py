@@ -12,12 +12,18 @@ from typing import BinaryIO, Protocol
 
 from tensorant_app.domain.machines import Presence, ProofRules, Sighting
 from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.offers import MIN_CUDA
 from tensorant_app.domain.offers import Offer as Offer
 from tensorant_app.domain.offers import Stock as Stock
 
 INSTALLATION_VARIABLE = "TENSORANT_INSTALLATION"
 MACHINE_VARIABLE = "TENSORANT_MACHINE"
 """A machine is ours only where its environment names this installation, and its own name, exactly."""
+
+STORAGE_VARIABLE = "TENSORANT_STORAGE"
+"""Tells the machine's boot which `Storage` it has."""
+GPU_COUNT_VARIABLE = "TENSORANT_GPU_COUNT"
+"""Tells it how many GPUs must be there."""
 
 
 class Storage(StrEnum):
@@ -49,7 +55,7 @@ class MachineRequest:
     data_center: str | None = None
     volume_id: str | None = None
     disk_gb: int = 60
-    min_cuda: str = "12.8"
+    min_cuda: str = MIN_CUDA
     """The image's own CUDA: an older driver starts the container for ever and bills it."""
     storage: Storage = Storage.VOLUME
 
@@ -77,7 +83,7 @@ class Listed:
     rate: HourlyRate | None = None
     """Of the whole machine now; zero where it is stopped."""
     installation: str | None = None
-    """Whose machine its environment says it is; None where it does not say."""
+    """Whose machine its environment says it is; empty where it names nobody, None where the list tells no environment."""
     created_at: datetime | None = None
     started_at: datetime | None = None
     uptime_s: int | None = None
@@ -137,7 +143,7 @@ class Provider(Protocol):
         ...
 
     def check(self) -> Sequence[str]:
-        """What is wrong with the account or the key, as sentences; empty where all is well."""
+        """What is wrong with the account or the key, as sentences; `Transient` where nobody could be asked."""
         ...
 
     def volumes(self) -> Sequence[NetworkVolume]:
@@ -154,6 +160,10 @@ class Provider(Protocol):
 
     def listing(self) -> Sequence[Listed]:
         """Every machine of the account, whoever made it; one call for all."""
+        ...
+
+    def find(self, provider_id: str) -> Listed | None:
+        """One machine by the provider's id, which may know of it when the list does not; None: not there, as seen now."""
         ...
 
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
@@ -182,17 +192,30 @@ class Provider(Protocol):
 
 
 def sight(machines: Sequence[Listed], name: str, installation: str, at: datetime) -> Sighting:
-    """One look at a name in an account's list. Another installation's machine of that name is not ours."""
-    ours = [machine for machine in machines if (machine.name, machine.installation) == (name, installation)]
+    """One look at a name in an account's list.
+
+    A machine that names another installation, or none, is not ours. Where the list tells no environment at all the
+    name decides: it holds an id that nobody else makes.
+    """
+    ours = [machine for machine in machines if machine.name == name and machine.installation in {installation, None}]
     alive = [machine for machine in ours if machine.presence is not Presence.GONE]
     shown = min(alive or ours, key=lambda machine: _ORDER.index(machine.presence), default=None)
     if shown is None:
         return Sighting(at, Presence.ABSENT)
     ids = tuple(machine.provider_id for machine in alive or ours)
-    return Sighting(at, shown.presence, ids, shown.provider_status)
+    uptime = float(shown.uptime_s) if shown.uptime_s is not None else None
+    return Sighting(at, shown.presence, ids, shown.provider_status, shown.rate, uptime)
 
 
-_ORDER = (Presence.PRESENT, Presence.UNKNOWN, Presence.EXITED, Presence.STOPPED, Presence.GONE, Presence.ABSENT)
+_ORDER = (
+    Presence.PRESENT,
+    Presence.UNKNOWN,
+    Presence.EXITED,
+    Presence.STOPPED,
+    Presence.ERROR,
+    Presence.GONE,
+    Presence.ABSENT,
+)
 """Of several machines of one name, the one that costs most is shown."""
 
 

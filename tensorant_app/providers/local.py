@@ -83,6 +83,9 @@ class LocalProvider:
                 found.append(_listed(boot, path.parent, self._installation))
         return found
 
+    def find(self, provider_id: str) -> Listed | None:
+        return next((machine for machine in self.listing() if machine.provider_id == provider_id), None)
+
     def look(self, name: str, outputs: str, at: datetime) -> Sighting:
         _reap()
         folder = self._volume / outputs

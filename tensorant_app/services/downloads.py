@@ -20,6 +20,7 @@ from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.domain.errors import Conflict, NotFound
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import errors_key
@@ -52,13 +53,15 @@ class JobFiles:
 
 
 def adapter_zip(session: Session, caller: Caller, run_id: UUID) -> Download:
+    """A trial's says in its name that it only diagnoses, as its card and manifest do."""
     caller.require(Permission.SEE)
     run = own_row(session, caller, Run, run_id, "run")
     adapter = session.exec(select(Adapter).where(Adapter.run_id == run.id)).one_or_none()
     if adapter is None or adapter.zip_key is None:
         raise NotFound(f"The run {run.name} has no adapter yet.")
     write_audit(session, caller, "adapters.download", adapter.id, run_id=str(run.id), sha256=adapter.zip_sha256)
-    return Download(_there(adapter.zip_key), f"{_slug(run.name)}-adapter.zip")
+    kind = "diagnostic-adapter" if run.purpose is RunPurpose.TRIAL else "adapter"
+    return Download(_there(adapter.zip_key), f"{_slug(run.name)}-{kind}.zip")
 
 
 def job_files(session: Session, caller: Caller, run_id: UUID) -> JobFiles:
@@ -73,8 +76,15 @@ def job_files(session: Session, caller: Caller, run_id: UUID) -> JobFiles:
     configuration = {
         "run": {"id": str(run.id), "name": run.name, "created_at": run.created_at.isoformat()},
         "base": {"repo_id": project.base_repo_id, "revision": project.base_revision},
-        "dataset": {"version": version.number, "content_sha256": version.content_sha256, "split": version.split},
+        "dataset": {
+            "version": version.number,
+            "content_sha256": version.content_sha256,
+            "split": version.split,
+            "merge_system": version.merge_system,
+        },
+        "purpose": run.purpose.value,
         "settings": run.settings,
+        **({"trial": run.trial} if run.trial else {}),
         "gate": run.gate,
     }
     return JobFiles(

@@ -11,18 +11,26 @@ from sqlmodel import Session, col, func, select
 
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
-from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import DraftForm, Run
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
-from tensorant_app.domain.machines import HOLDS_SLOT, Use
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.run_form import LONGEST_TEXT, NAME, blank_form, read_settings, type_settings
+from tensorant_app.domain.place_form import read_placement, type_placement
+from tensorant_app.domain.run_form import (
+    LONGEST_TEXT,
+    NAME,
+    PURPOSE,
+    blank_form,
+    complaints,
+    read_settings,
+    read_trial,
+    type_settings,
+)
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import runs
+from tensorant_app.services import gpus, runs, trials
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 
@@ -76,7 +84,7 @@ def show_form(session: Session, caller: Caller, project_id: UUID) -> FormView:
     if versions:
         own = [choice for choice in baselines if choice.version_id == versions[0].id]
         typed |= {"version": str(versions[0].id), "baseline": str(own[0].id) if own else ""}
-    typed |= kept.fields if kept else {}
+    typed = {**typed, **kept.fields} if kept else gpus.default_place(session, project, typed)
     at = kept.updated_at if kept else None
     return FormView(typed, at, versions, baselines, project.base_repo_id, project.base_revision)
 
@@ -116,11 +124,7 @@ def save_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
     """The draft made of the form, or `Invalid` with every field that cannot be used; the form is done with then."""
     caller.require(Permission.PREPARE)
     own_row(session, caller, Project, project_id, "project")
-    wrong: dict[str, str] = {}
-    try:
-        settings = read_settings(typed)
-    except Invalid as error:
-        wrong |= error.fields
+    wrong = complaints(typed)
     version = _chosen_version(session, typed.get("version", ""), project_id)
     baseline = _chosen_baseline(session, typed.get("baseline", ""), project_id)
     wrong |= _name_complaint(typed.get(NAME, ""))
@@ -130,13 +134,16 @@ def save_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
         wrong["baseline"] = "Choose a completed baseline of this version; evaluate the base model where there is none."
     if wrong or version is None or baseline is None:
         raise Invalid(wrong)
+    bounds = read_trial(typed)
     run_id = runs.save_draft(
         session,
         caller,
         name=typed[NAME],
         version_id=version,
         baseline_id=baseline,
-        settings=settings.as_values(),
+        settings=read_settings(typed).as_values(),
+        trial=bounds.as_values() if bounds else None,
+        placement=read_placement(typed).as_values(),
     )
     forget_form(session, caller, project_id)
     return run_id
@@ -158,7 +165,7 @@ def create_retry_draft(session: Session, caller: Caller, run_id: UUID) -> Draft:
     run = own_row(session, caller, Run, run_id, "run")
     if run.state not in {RunState.FAILED, RunState.CANCELLED}:
         raise Conflict("Only a failed or cancelled run can be tried again. Configure another like this instead.")
-    if _holds_machine(session, run.id):
+    if runs.holds_machine(session, run.id):
         raise Conflict("The run's machine is not proved released yet. Try again when its badge is gone.")
     draft = runs.save_draft(
         session,
@@ -167,9 +174,32 @@ def create_retry_draft(session: Session, caller: Caller, run_id: UUID) -> Draft:
         version_id=run.version_id,
         baseline_id=run.baseline_id,
         settings=run.settings,
+        trial=run.trial,
+        trial_id=run.trial_id,
         margin=run.gate.get("margin", 0.0),
+        placement=run.placement,
     )
     write_audit(session, caller, "runs.retry", draft, of=str(run.id))
+    return Draft(draft, run.project_id)
+
+
+def create_full_draft(session: Session, caller: Caller, run_id: UUID) -> Draft:
+    """The full run that a completed trial measured: from the base model, with the settings stored beside the trial."""
+    caller.require(Permission.PREPARE)
+    run = own_row(session, caller, Run, run_id, "run")
+    trials.require_finished(session, run)
+    draft = runs.save_draft(
+        session,
+        caller,
+        name=_free_name(session, run.project_id, f"{run.name} full"),
+        version_id=run.version_id,
+        baseline_id=run.baseline_id,
+        settings=run.settings,
+        trial_id=run.id,
+        margin=run.gate.get("margin", 0.0),
+        placement=run.placement,
+    )
+    write_audit(session, caller, "runs.full_draft", draft, trial=str(run.id))
     return Draft(draft, run.project_id)
 
 
@@ -177,9 +207,10 @@ def copy_to_form(session: Session, caller: Caller, run_id: UUID) -> UUID:
     """Fill this member's form with a run's settings; the project where it lies."""
     caller.require(Permission.PREPARE)
     run = own_row(session, caller, Run, run_id, "run")
-    chosen = {"version": str(run.version_id), "baseline": str(run.baseline_id)}
+    chosen = {"version": str(run.version_id), "baseline": str(run.baseline_id), PURPOSE: run.purpose.value}
     name = _free_name(session, run.project_id, run.name)
-    keep_form(session, caller, run.project_id, {**blank_form(), **type_settings(run.settings), **chosen, NAME: name})
+    typed = type_settings({**run.settings, **(run.trial or {})}) | type_placement(run.placement)
+    keep_form(session, caller, run.project_id, {**blank_form(), **typed, **chosen, NAME: name})
     return run.project_id
 
 
@@ -260,13 +291,6 @@ def _name_complaint(name: str) -> dict[str, str]:
     if len(name.strip()) > LONGEST_NAME:
         return {NAME: f"A name has at most {LONGEST_NAME} characters; this one has {len(name.strip())}."}
     return {}
-
-
-def _holds_machine(session: Session, run_id: UUID) -> bool:
-    held = select(Machine.id).where(
-        Machine.use == Use.RUN, Machine.subject_id == run_id, col(Machine.state).in_(list(HOLDS_SLOT))
-    )
-    return session.exec(held).first() is not None
 
 
 def _retry_name(session: Session, run: Run) -> str:

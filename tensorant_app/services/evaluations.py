@@ -28,17 +28,20 @@ from tensorant_app.domain.evaluations import (
     decide,
 )
 from tensorant_app.domain.gate import RowScore
-from tensorant_app.domain.machines import Use
+from tensorant_app.domain.machines import MachineReason, Use
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.runs import Work
+from tensorant_app.domain.placement import Placement, next_ask
+from tensorant_app.domain.runs import CHECKPOINT_TIME, Work
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.trials import require_usable
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import FileStore
-from tensorant_app.services import machines
+from tensorant_app.services import machines, slots
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView, Order
+from tensorant_app.services.places import Place
 from tensorant_app.services.versions import report_of
 from trainer.contract import ANSWERS, Answer, Base, EvaluateJob, Split, hash_file, load_lines
 
@@ -75,10 +78,14 @@ class EvaluationTask:
     base_repo_id: str
     base_revision: str
     adapter_key: str | None
+    merge_system: bool
     attempt: int
     losses: int
     started_at: datetime | None
     maximum_runtime: timedelta
+    placement: Placement
+    refusals: int
+    not_before: datetime | None
     machine: MachineView | None
 
 
@@ -94,10 +101,12 @@ def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
 
 
 def create_for_run(session: Session, run: Run) -> UUID:
-    """Score a run's adapter against its baseline, as its launch announced."""
+    """Score a run's adapter against its baseline, as its launch announced; a trial's is refused."""
+    require_usable(run.purpose)
     version = session.get_one(DatasetVersion, run.version_id)
     evaluation = _create(session, version, EvaluationKind.ADAPTER, Cause.WORKER)
     evaluation.run_id, evaluation.baseline_id = run.id, run.baseline_id
+    evaluation.placement = {**run.placement, "gpu_count": 1, "not_before": None} if run.placement else None
     return evaluation.id
 
 
@@ -132,18 +141,34 @@ def read_task(session: Session, evaluation_id: UUID) -> EvaluationTask:
         base_repo_id=project.base_repo_id,
         base_revision=row.base_revision,
         adapter_key=adapter.key if adapter else None,
+        merge_system=version.merge_system,
         attempt=row.attempt,
         losses=row.losses,
         started_at=row.started_at,
         maximum_runtime=timedelta(hours=row.maximum_runtime_hours),
+        placement=placement_of(row),
+        refusals=row.refusals,
+        not_before=row.not_before,
         machine=machines.machine_of(session, Use.EVALUATION, row.id, row.attempt),
     )
 
 
-def order_machine(task: EvaluationTask, provider: str, gpu_type: str, now: datetime) -> Order:
+def order_machine(task: EvaluationTask, place: Place, now: datetime) -> Order:
     """The next attempt's machine; the runtime counts from the first one."""
-    deadline = (task.started_at or now) + task.maximum_runtime
-    return Order(task.organization_id, Use.EVALUATION, task.id, task.attempt + 1, provider, gpu_type, deadline)
+    return Order(
+        task.organization_id,
+        Use.EVALUATION,
+        task.id,
+        task.attempt + 1,
+        place.provider,
+        place.gpu_type,
+        (task.started_at or now) + task.maximum_runtime,
+        connection_id=place.connection_id,
+        rate=place.rate,
+        rate_limit=task.placement.rate_limit,
+        data_center=place.data_center,
+        options=place.options,
+    )
 
 
 def job_of(task: EvaluationTask, order: Order, base: Base) -> EvaluateJob:
@@ -159,16 +184,27 @@ def job_of(task: EvaluationTask, order: Order, base: Base) -> EvaluateJob:
         max_new_tokens=_MOST_NEW_TOKENS,
         batch_size=max(1, min(_MOST_ROWS, _BATCH_TOKENS // max(task.longest, 1))),
         context_length=task.longest + _MOST_NEW_TOKENS,
+        merge_system=task.merge_system,
     )
 
 
-def note_asked(session: Session, task: EvaluationTask, order: Order) -> None:
-    """The machine's intent and the step, in one transaction."""
+def note_asked(session: Session, task: EvaluationTask, order: Order) -> bool:
+    """The machine's intent and the step, in one transaction; False where the slot went to somebody else meanwhile."""
     row = session.get_one(Evaluation, task.id)
+    if row.state is not EvaluationState.QUEUED or row.attempt != task.attempt:
+        return False
+    if not slots.has_turn(session, row.organization_id, row.id, is_last_word=True):
+        return False
     row.attempt = order.attempt
     row.started_at = row.started_at or now_of(session)
     advance(session, row, Move("ask"), Cause.WORKER)
     machines.ask_machine(session, order, "evaluate")
+    return True
+
+
+def placement_of(row: Evaluation) -> Placement:
+    """Where its launch wants its machines; of one that a run asked for, as the run's, with one GPU."""
+    return Placement.of(row.placement or {})
 
 
 def note_refused(session: Session, evaluation_id: UUID, move: Move) -> None:
@@ -182,10 +218,16 @@ def take_steps(session: Session, task: EvaluationTask, *, are_answers_verified: 
     """Every step that the machine's report calls for, one after the other."""
     row = session.get_one(Evaluation, task.id)
     machine = machines.machine_of(session, Use.EVALUATION, row.id, row.attempt)
-    while move := decide(_facts(row, machine, are_answers_verified), now_of(session)):
+    while move := decide(_facts(row, machine, are_answers_verified, now_of(session)), now_of(session)):
         if move.verb == "finish":
             _take_result(row, machine)
         advance(session, row, move, Cause.WORKER)
+
+
+def next_look(task: EvaluationTask) -> datetime:
+    """When it looks by itself, whatever its machine promises."""
+    assert task.machine is not None
+    return task.machine.deadline + (timedelta(0) if task.machine.work is Work.NONE else CHECKPOINT_TIME)
 
 
 def take_answers(task: EvaluationTask, volume: FileStore) -> bool | None:
@@ -221,6 +263,10 @@ def advance(session: Session, row: Evaluation, move: Move, cause: Cause) -> None
     row.reason, row.sentence = move.reason, move.sentence
     if move.verb == "lose":
         row.losses += 1
+    if move.verb == "wait":
+        _note_refusal(session, row)
+    if move.verb == "start":
+        row.refusals, row.waits_since = 0, None
     if LIFECYCLE.steps[move.verb].target in LIFECYCLE.final:
         row.ended_at = now_of(session)
     step(
@@ -265,7 +311,24 @@ def _create(session: Session, version: DatasetVersion, kind: EvaluationKind, cau
     return evaluation
 
 
-def _facts(row: Evaluation, machine: MachineView | None, are_answers_verified: bool | None) -> EvaluationFacts:
+def _next_ask(row: Evaluation, machine: MachineView, now: datetime) -> datetime | None:
+    is_busy = machine.reason is MachineReason.BUSY
+    since = row.waits_since or now
+    return next_ask(placement_of(row), refusals=row.refusals + 1, since=since, is_busy=is_busy, now=now)
+
+
+def _note_refusal(session: Session, row: Evaluation) -> None:
+    """Nothing was made and nothing was lost: it queues for another machine, not before a while."""
+    machine = machines.machine_of(session, Use.EVALUATION, row.id, row.attempt)
+    now = now_of(session)
+    row.waits_since = row.waits_since or now
+    row.not_before = _next_ask(row, machine, now) if machine else None
+    row.refusals += 1
+
+
+def _facts(
+    row: Evaluation, machine: MachineView | None, are_answers_verified: bool | None, now: datetime
+) -> EvaluationFacts:
     failure = machine.result.failure if machine and machine.result else None
     return EvaluationFacts(
         state=row.state,
@@ -277,6 +340,7 @@ def _facts(row: Evaluation, machine: MachineView | None, are_answers_verified: b
         losses=row.losses,
         deadline=machine.deadline if machine else row.created_at,
         are_answers_verified=are_answers_verified,
+        waits_for_capacity=machine is not None and _next_ask(row, machine, now) is not None,
     )
 
 

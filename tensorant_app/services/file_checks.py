@@ -30,14 +30,15 @@ def try_training(
     file: Path, base: Path, validation: Path | None, settings: str, limits: Mapping[str, int | float]
 ) -> Mapping[str, Any]:
     """The training trial report; one that ran out of time holds what was measured."""
-    arguments = ["trial", str(file.resolve()), "--base", str(base.resolve()), "--options", settings]
+    arguments = ["trial-file", str(file.resolve()), "--base", str(base.resolve()), "--options", settings]
     arguments += ["--validation", str(validation.resolve())] if validation else []
     return _asked([*arguments, "--limits", json.dumps(limits)], also=(_TRIAL_OVER_TIME,))
 
 
-def verify_adapter(file: Path, base: Path | None) -> Mapping[str, Any]:
-    """What the adapter is, or `Refused` with the reason."""
-    return _asked(["verify-zip", str(file.resolve()), *(["--base", str(base.resolve())] if base else [])])
+def verify_adapter(file: Path, base: Path | None, max_rank: int | None = None) -> Mapping[str, Any]:
+    """What the adapter is, or `Refused` with every reason; `max_rank` is the limit of the server that shall take it."""
+    arguments = ["verify-zip", str(file.resolve()), *(["--base", str(base.resolve())] if base else [])]
+    return _asked([*arguments, *(["--max-rank", str(max_rank)] if max_rank is not None else [])])
 
 
 def _asked(arguments: Sequence[str], also: Sequence[int] = ()) -> Mapping[str, Any]:

@@ -3,84 +3,213 @@
 from __future__ import annotations
 
 import json
+import resource
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tensorant_app.domain.datasets import LINE_LIMIT, FileError, Row, RowError, read_rows
+from tensorant_app.domain.datasets import FileError, Notice, Row, RowError
+from tensorant_app.domain.file_kinds import MEMORY_LIMIT
+from tensorant_app.domain.layouts import ColumnMapping, Layout
+from tensorant_app.domain.notices import COMMON_TOKENS, notices_of
+from tensorant_app.services.batches import ROWS_SCHEMA, Batch, table_of
+from tensorant_app.services.data_check import finders_for
+from tensorant_app.services.reading import Reading
+from tensorant_app.services.summaries import Summary
 from trainer.contract import PROGRESS, RESULT, write_file
 
-ROWS_SCHEMA = pa.schema([("row", pa.int64()), ("line", pa.int64()), ("example", pa.string()), ("sha256", pa.string())])
-_BATCH = 5_000
+ROWS, ERRORS, WARNINGS = "rows.parquet", "errors.jsonl", "warnings.jsonl"
+_BATCH, _BATCH_LENGTH = 4_000, 32 * 1024 * 1024
 _TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
 
 
 def main(job_path: Path) -> None:
-    """Read job["source"] into rows.parquet, errors.jsonl and result.json beside the job."""
+    """Read job["source"] into rows.parquet, errors.jsonl, warnings.jsonl and result.json beside the job."""
     job = json.loads(job_path.read_text())
-    folder = job_path.parent
-    result = read_file(Path(job["source"]), folder)
-    write_file(folder / RESULT, json.dumps(result))
+    mapping = ColumnMapping(Layout(job["mapping"]["layout"]), job["mapping"]["columns"]) if job.get("mapping") else None
+    try:
+        result = read_file(
+            Path(job["source"]), job_path.parent, mapping=mapping, tokens=job.get("tokens", COMMON_TOKENS)
+        )
+    except MemoryError:
+        result = _too_large()
+    write_file(job_path.parent / RESULT, json.dumps(result))
 
 
-def read_file(source: Path, folder: Path) -> dict[str, Any]:
+def read_file(
+    source: Path,
+    folder: Path,
+    *,
+    mapping: ColumnMapping | None = None,
+    tokens: tuple[str, ...] | list[str] = COMMON_TOKENS,
+) -> dict[str, Any]:
     """Counts of rows seen, accepted and rejected; `refused` is the sentence for the whole file."""
-    tell = _Teller(folder / PROGRESS, source.stat().st_size)
-    accepted, bad_rows, last_row = 0, set[int](), 0
-    batch: list[Row] = []
+    result = read_rows(source, folder, mapping=mapping)
+    if result["refused"] is None:
+        result["warnings"] += list_notices(folder, result["accepted"], tokens)
+    return result
+
+
+def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = None) -> dict[str, Any]:
+    """The strict reading alone: rows, errors, and what the whole file shows."""
+    progress = _Progress(folder, source.stat().st_size, "reading")
+    reading = Reading(source, mapping=mapping, tell=progress.tell, shares_work=True)
+    summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
-        source.open("rb") as file,
-        (folder / "errors.jsonl").open("w", encoding="utf-8") as errors,
-        pq.ParquetWriter(folder / "rows.parquet", ROWS_SCHEMA, compression="zstd") as writer,
+        _Rows(folder / ROWS, summary) as rows,
+        (folder / ERRORS).open("w", encoding="utf-8") as errors,
+        (folder / WARNINGS).open("w", encoding="utf-8") as listed,
     ):
-        for found in read_rows(_lines(file)):
+        for found in reading:
             match found:
-                case FileError(message=message):
-                    return {"rows": last_row, "accepted": 0, "rejected": 0, "refused": message}
-                case RowError(row=row):
-                    last_row = row
-                    bad_rows.add(row)
-                    errors.write(json.dumps(asdict(found), ensure_ascii=False) + "\n")
-                case Row(row=row):
-                    last_row, accepted = row, accepted + 1
-                    batch.append(found)
-            if len(batch) == _BATCH:
-                _write(writer, batch)
-            tell(file)
-        _write(writer, batch)
-    return {"rows": last_row, "accepted": accepted, "rejected": len(bad_rows), "refused": None if accepted else _NONE}
+                case Row():
+                    rows.add(found)
+                case Batch(errors=faults):
+                    rows.add_batch(found)
+                    rejected += len({fault.row for fault in faults})
+                    for fault in faults:
+                        _write(errors, fault)
+                case RowError():
+                    rejected += found.row != last_bad
+                    last_bad = found.row
+                    _write(errors, found)
+                case Notice():
+                    warnings += 1
+                    _write(listed, found)
+                case FileError():
+                    return _result(reading, 0, 0, 0, found.message)
+        rows.flush()
+        for notice in summary.notices():
+            warnings += 1
+            _write(listed, notice)
+    accepted = len(summary.rows)
+    return _result(reading, accepted, rejected, warnings, None if accepted else _NONE) | {
+        "duplicates": summary.duplicate_rows,
+        "copies": summary.copied_rows,
+    }
 
 
-class _Teller:
-    """Writes down how many bytes are read, at most twice a second."""
+def _too_large() -> dict[str, Any]:
+    return {
+        "rows": 0,
+        "accepted": 0,
+        "rejected": 0,
+        "refused": "The file needs more memory than an import may take. Split it.",
+    }
 
-    def __init__(self, path: Path, total: int) -> None:
-        self._path, self._total, self._next = path, total, 0.0
 
-    def __call__(self, file: BinaryIO) -> None:
+def list_notices(folder: Path, rows: int, tokens: tuple[str, ...] | list[str]) -> int:
+    """A second pass over the stored rows, for what is odd in one row; answers how many notices there are."""
+    finders, progress, count = finders_for(tokens), _Progress(folder, rows, "looking"), 0
+    with (folder / WARNINGS).open("a", encoding="utf-8") as listed:
+        for done, row in enumerate(_stored(folder / ROWS), start=1):
+            for notice in notices_of(row, finders):
+                count += 1
+                _write(listed, notice)
+            if done % _BATCH == 0:
+                progress.tell(done)
+    return count
+
+
+def _stored(path: Path) -> Iterator[Row]:
+    with pq.ParquetFile(path) as file:
+        for batch in file.iter_batches(256, use_threads=False):
+            for values in batch.to_pylist():
+                yield Row(**values)
+
+
+class _Rows:
+    """Rows of one Parquet file; a batch is compressed in a thread while the next one is read."""
+
+    def __init__(self, path: Path, summary: Summary) -> None:
+        self._summary = summary
+        self._writer = pq.ParquetWriter(path, ROWS_SCHEMA, compression="zstd")
+        self._pool = ThreadPoolExecutor(1)
+        self._pending: Future[None] | None = None
+        self._batch: list[Row] = []
+        self._length = 0
+
+    def add(self, row: Row) -> None:
+        self._batch.append(row)
+        self._length += len(row.example)
+        if len(self._batch) == _BATCH or self._length > _BATCH_LENGTH:
+            self.flush()
+
+    def flush(self) -> None:
+        if not self._batch:
+            return
+        self._summary.add(*self._batch)
+        table = table_of(self._batch)
+        self._batch.clear()
+        self._length = 0
+        self._write(table)
+
+    def add_batch(self, batch: Batch) -> None:
+        self._summary.extend(batch.summary)
+        self._write(batch.open())
+
+    def _write(self, table: pa.Table) -> None:
+        self._wait()
+        self._pending = self._pool.submit(self._writer.write_table, table)
+
+    def _wait(self) -> None:
+        if self._pending is not None:
+            self._pending.result()
+            self._pending = None
+
+    def __enter__(self) -> _Rows:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self.flush()
+            self._wait()
+        finally:
+            self._pool.shutdown()
+            self._writer.close()
+
+
+class _Progress:
+    """progress.json beside the job: how much of what is done, written at most twice a second."""
+
+    def __init__(self, folder: Path, total: int, step: str) -> None:
+        self._path, self._total, self._step, self._next = folder / PROGRESS, max(total, 1), step, 0.0
+
+    def tell(self, done: int) -> None:
         if (at := time.monotonic()) >= self._next:
-            write_file(self._path, json.dumps({"done": file.tell(), "total": self._total}))
             self._next = at + _TELL_SECONDS
+            write_file(self._path, json.dumps({"done": done, "total": self._total, "step": self._step}))
 
 
-def _lines(file: Any) -> Iterator[bytes]:
-    while line := file.readline(LINE_LIMIT + 1):
-        yield line
+def _write(file: Any, found: RowError | Notice) -> None:
+    file.write(json.dumps(asdict(found), ensure_ascii=False) + "\n")
 
 
-def _write(writer: pq.ParquetWriter, batch: list[Row]) -> None:
-    if batch:
-        columns = [[getattr(row, name) for row in batch] for name in ROWS_SCHEMA.names]
-        writer.write_table(pa.table(columns, schema=ROWS_SCHEMA))
-        batch.clear()
+def _result(reading: Reading, accepted: int, rejected: int, warnings: int, refused: str | None) -> dict[str, Any]:
+    return {
+        "format": reading.format,
+        "rows": reading.rows,
+        "accepted": accepted,
+        "rejected": rejected,
+        "blank_lines": reading.tally.blank_lines,
+        "warnings": warnings,
+        "refused": refused,
+    }
+
+
+def limit_memory() -> None:
+    """Beyond it, the reading ends with a refusal instead of a computer without memory."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 if __name__ == "__main__":
+    limit_memory()
     main(Path(sys.argv[1]))

@@ -51,6 +51,11 @@ def errors_key(import_id: UUID) -> str:
     return f"imports/{import_id}/errors.jsonl"
 
 
+def warnings_key(import_id: UUID) -> str:
+    """What is odd and blocks nothing, in the form of the errors; duplicates and contradictions stand first."""
+    return f"imports/{import_id}/warnings.jsonl"
+
+
 def create_dataset(session: Session, caller: Caller, project_id: UUID, name: str) -> UUID:
     caller.require(Permission.PREPARE)
     project = own_row(session, caller, Project, project_id, "project")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from uuid import UUID
 
 from sqlmodel import Session, col, func, select
@@ -11,12 +12,14 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Organization
 from tensorant_app.db.runs import Run
 from tensorant_app.domain.errors import Conflict
-from tensorant_app.domain.machines import HOLDS_SLOT, Use
+from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import RunState
-from tensorant_app.services import estimates
+from tensorant_app.domain.trials import TrialSettings
+from tensorant_app.services import estimates, runs
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.prices import RentedLaunch, rented_launch
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +30,15 @@ class LaunchView:
     project_id: UUID
     name: str
     estimate: Estimate
-    maximum_runtime_hours: float
+    maximum_runtime: timedelta
+    trial: TrialSettings | None
+    """The bounds of a small training trial; the estimate is then of the full run that it measures."""
     slots: int
     slots_held: int
     """Where all are held, the run waits as Queued."""
     evaluates: bool
+    rented: RentedLaunch | None
+    """None where it starts on this computer, free."""
 
 
 def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
@@ -42,7 +49,6 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
     organization = session.get_one(Organization, run.organization_id)
     held = select(func.count()).where(
         Machine.organization_id == run.organization_id,
-        Machine.use == Use.RUN,
         col(Machine.state).in_(list(HOLDS_SLOT)),
     )
     return LaunchView(
@@ -50,8 +56,10 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
         project_id=run.project_id,
         name=run.name,
         estimate=estimates.estimate_run(session, caller, run_id),
-        maximum_runtime_hours=run.settings["maximum_runtime_hours"],
+        maximum_runtime=runs.maximum_runtime(run),
+        trial=TrialSettings.of(run.trial) if run.trial else None,
         slots=organization.run_slots,
         slots_held=session.exec(held.select_from(Machine)).one(),
         evaluates=run.evaluates,
+        rented=rented_launch(session, run, runs.maximum_runtime(run)),
     )

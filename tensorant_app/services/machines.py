@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID
 
 from sqlmodel import Session, col, select
@@ -15,10 +14,12 @@ from tensorant_app.db import clock
 from tensorant_app.db.machines import Machine, MachineEvent
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
-from tensorant_app.db.steps import begin, step
+from tensorant_app.db.steps import begin, note
+from tensorant_app.domain import watching
+from tensorant_app.domain.errors import DenialReason, Denied, ProviderError
+from tensorant_app.domain.machines import LATE as LATE
 from tensorant_app.domain.machines import (
     LIFECYCLE,
-    MachineFacts,
     MachineReason,
     MachineState,
     Presence,
@@ -28,90 +29,21 @@ from tensorant_app.domain.machines import (
     decide,
     machine_name,
 )
-from tensorant_app.domain.runs import Work
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Cause, Move
-from tensorant_app.providers.base import FileStore, MachineRequest, Rented
-from trainer.contract import (
-    CONSOLE,
-    JOB,
-    RESULT,
-    STATUS,
-    Ask,
-    AttemptKeys,
-    Outcome,
-    Phase,
-    Result,
-    Status,
-    Words,
-    dump,
-    load,
-)
+from tensorant_app.providers.base import FileStore, Rented
+from tensorant_app.services.machine_steps import TEND as TEND
+from tensorant_app.services.machine_steps import facts_of, next_look, take, take_all, tell_user
+from tensorant_app.services.machine_views import MachineView as MachineView
+from tensorant_app.services.machine_views import as_text
+from tensorant_app.services.machine_views import machine_of as machine_of
+from tensorant_app.services.machine_views import read_report as read_report
+from tensorant_app.services.machine_views import see_machine as see_machine
+from tensorant_app.services.machine_views import view as view
+from trainer.contract import CONSOLE, JOB, Ask, AttemptKeys, Result, Status, Words
 
-TEND = "machines.tend"
-LATE = timedelta(minutes=10)
-"""So long after its deadline a machine is released whatever it says."""
-_WATCH = timedelta(seconds=1)
-_SLOW_WATCH = timedelta(seconds=10)
-_RELEASE_TRIES = 3
-_LONGEST_BACKOFF = timedelta(minutes=5)
-
-R = TypeVar("R", Status, Result)
-
-
-@dataclass(frozen=True, slots=True)
-class MachineView:
-    """A machine's row as jobs and users of the machine see it."""
-
-    id: UUID
-    organization_id: UUID
-    use: Use
-    subject_id: UUID
-    attempt: int
-    name: str
-    provider: str
-    gpu_type: str
-    state: MachineState
-    reason: MachineReason | None
-    sentence: str | None
-    command: Sequence[str]
-    inputs_key: str
-    outputs_key: str
-    ask_sent_at: datetime | None
-    provider_id: str | None
-    provider_status: str
-    release_wanted_at: datetime | None
-    released_at: datetime | None
-    deadline: datetime
-    words_seq: int
-    status: Status | None
-    result: Result | None
-
-    @property
-    def work(self) -> Work:
-        """How far its work is, by its own words."""
-        if self.result is not None:
-            return _OUTCOMES[self.result.outcome]
-        return _PHASES[self.status.phase] if self.status is not None else Work.NONE
-
-    @property
-    def request(self) -> MachineRequest:
-        return MachineRequest(self.name, self.gpu_type, self.command, self.outputs_key, {})
-
-
-_OUTCOMES = {
-    Outcome.DONE: Work.DONE,
-    Outcome.FAILED: Work.FAILED,
-    Outcome.PAUSED: Work.PAUSED,
-    Outcome.STOPPED: Work.STOPPED,
-    Outcome.OVERRUN: Work.OVERRUN,
-}
-_PHASES = {
-    Phase.PREPARING: Work.PREPARING,
-    Phase.TRAINING: Work.TRAINING,
-    Phase.PACKAGING: Work.PACKAGING,
-    Phase.EVALUATING: Work.TRAINING,
-    Phase.ENDED: Work.PACKAGING,
-}
+POLL = "accounts.poll"
+"""The look at a whole account; here, because a lost answer wants one soon."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +57,14 @@ class Order:
     provider: str
     gpu_type: str
     deadline: datetime
+    connection_id: UUID | None = None
+    gpu_count: int = 1
+    rate: HourlyRate | None = None
+    """Of the whole machine, as it was offered."""
+    rate_limit: HourlyRate | None = None
+    data_center: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """What else the create call says: `image`, `volume_id`, `disk_gb`, `min_cuda`, `storage`."""
 
     @property
     def keys(self) -> AttemptKeys:
@@ -137,17 +77,20 @@ class Order:
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One look at a machine: the provider's word and what lies on the volume."""
+    """One look at a machine: the provider's word and what lies on the volume; None where it was not read."""
 
     sighting: Sighting
     status: Status | None
     result: Result | None
+    is_read: bool = True
+    log: str = ""
+    """The provider's own last words on a machine that does not start."""
 
 
 def stage(volume: FileStore, order: Order, job: Any) -> None:
     """Write what the machine will read; the same files again after a crash."""
-    volume.put(f"{order.keys.inputs}/{CONSOLE}", dump(Words(1, Ask.NONE, order.deadline.isoformat())).encode())
-    volume.put(f"{order.keys.inputs}/{JOB}", dump(job).encode())
+    volume.put(f"{order.keys.inputs}/{CONSOLE}", as_text(Words(1, Ask.NONE, order.deadline.isoformat())))
+    volume.put(f"{order.keys.inputs}/{JOB}", as_text(job))
 
 
 def ask_machine(session: Session, order: Order, subcommand: str) -> None:
@@ -162,27 +105,31 @@ def ask_machine(session: Session, order: Order, subcommand: str) -> None:
         attempt=order.attempt,
         name=order.name,
         provider=order.provider,
+        connection_id=order.connection_id,
         gpu_type=order.gpu_type,
+        gpu_count=order.gpu_count,
+        rate=order.rate,
+        rate_limit=order.rate_limit,
+        data_center=order.data_center,
+        options=dict(order.options),
         state=MachineState.ASKED,
-        command=[subcommand, "--volume", ".", "--job", f"{order.keys.inputs}/{JOB}"],
+        command=_command(order, subcommand),
         inputs_key=order.keys.inputs,
         outputs_key=order.keys.outputs,
         deadline=order.deadline,
         words_seq=1,
+        words_sent=1,
     )
     begin(session, machine, MachineEvent, verb="ask", cause=Cause.WORKER)
     promise(session, TEND, machine.id)
+    if order.connection_id is not None:
+        promise(session, POLL, order.connection_id, at + watching.POLL)
 
 
-def machine_of(session: Session, use: Use, subject_id: UUID, attempt: int) -> MachineView | None:
-    found = select(Machine).where(Machine.use == use, Machine.subject_id == subject_id, Machine.attempt == attempt)
-    row = session.exec(found).one_or_none()
-    return None if row is None else view(row)
-
-
-def see_machine(session: Session, machine_id: UUID) -> MachineView | None:
-    row = session.get(Machine, machine_id)
-    return None if row is None else view(row)
+def _command(order: Order, subcommand: str) -> list[str]:
+    """Arguments of the trainer; on several GPUs it becomes one process for each."""
+    command = [subcommand, "--volume", ".", "--job", f"{order.keys.inputs}/{JOB}"]
+    return [*command, "--processes", str(order.gpu_count)] if order.gpu_count > 1 and subcommand == "train" else command
 
 
 def want_release(session: Session, use: Use, subject_id: UUID) -> None:
@@ -193,9 +140,42 @@ def want_release(session: Session, use: Use, subject_id: UUID) -> None:
             machine.release_wanted_at = now_of(session)
             promise(session, TEND, machine.id)
         elif machine.state in {MachineState.HELD, MachineState.STOPPED}:
-            machine.release_wanted_at = now_of(session)
-            _advance(session, machine, Move("release", MachineReason.USE_ENDED))
+            take(session, machine, Move("release", MachineReason.USE_ENDED))
             promise(session, TEND, machine.id)
+
+
+def want_stop(session: Session, use: Use, subject_id: UUID, attempt: int) -> None:
+    """End the computing and keep the disk, until somebody decides."""
+    found = select(Machine).where(Machine.use == use, Machine.subject_id == subject_id, Machine.attempt == attempt)
+    machine = session.exec(found).one_or_none()
+    if machine is not None and machine.state is MachineState.HELD and machine.stop_wanted_at is None:
+        machine.stop_wanted_at = now_of(session)
+        promise(session, TEND, machine.id)
+
+
+def say(session: Session, use: Use, subject_id: UUID, attempt: int, *, ask: Ask, deadline: datetime | None) -> None:
+    """Tell the trainer something new; `machines.tend` writes it where the trainer reads it. No deadline: the same."""
+    found = select(Machine).where(Machine.use == use, Machine.subject_id == subject_id, Machine.attempt == attempt)
+    machine = session.exec(found).one_or_none()
+    if machine is None or machine.state in LIFECYCLE.final:
+        return
+    machine.deadline = deadline or machine.deadline
+    machine.words_ask = ask.value
+    machine.words_seq += 1
+    promise(session, TEND, machine.id)
+
+
+def words_of(machine: MachineView) -> Words:
+    return Words(machine.words_seq, Ask(machine.words_ask), machine.deadline.isoformat())
+
+
+def write_words(volume: FileStore, machine: MachineView) -> None:
+    volume.put(f"{machine.inputs_key}/{CONSOLE}", as_text(words_of(machine)))
+
+
+def note_words(session: Session, machine: MachineView) -> None:
+    row = session.get_one(Machine, machine.id)
+    row.words_sent = max(row.words_sent, machine.words_seq)
 
 
 def take_ask(session: Session, machine_id: UUID, *, may_ask_again: bool) -> bool:
@@ -208,63 +188,90 @@ def take_ask(session: Session, machine_id: UUID, *, may_ask_again: bool) -> bool
     return True
 
 
-def note_rented(session: Session, machine_id: UUID, rented: Rented) -> None:
+def note_rented(session: Session, machine_id: UUID, rented: Rented, rules: ProofRules) -> None:
+    """The provider gave it. Where it is dearer than its limit, it goes back in the same breath."""
     machine = session.get_one(Machine, machine_id)
+    at = now_of(session)
+    machine.presence, machine.seen_at, machine.provider_ids = Presence.PRESENT, at, [rented.provider_id]
     machine.provider_id, machine.provider_status = rented.provider_id, rented.provider_status
-    if machine.state is MachineState.ASKED:
-        _advance(session, machine, Move("appear" if machine.release_wanted_at is None else "catch"))
-    _tell_user(session, machine)
+    machine.billed_ids = sorted({*machine.billed_ids, rented.provider_id})
+    # An answer of zero is one that does not know yet, not a gift.
+    machine.rate = rented.rate if rented.rate else machine.rate
+    sighting = Sighting(at, Presence.PRESENT, (rented.provider_id,), rented.provider_status, machine.rate)
+    take_all(session, machine, sighting, rules, log="")
+    promise(session, TEND, machine.id)
+    tell_user(session, machine)
 
 
-def note_denied(session: Session, machine_id: UUID, sentence: str, *, is_capacity: bool) -> None:
+def note_answer_lost(session: Session, machine_id: UUID) -> None:
+    """It may exist: from here on it is only looked for."""
+    machine = session.get_one(Machine, machine_id)
+    if machine.state is MachineState.ASKED and machine.answer_lost_at is None:
+        machine.answer_lost_at = now_of(session)
+        note(session, machine, MachineEvent, verb="answer_lost", sentence="The answer was lost; it is looked for.")
+    if machine.connection_id is not None:
+        promise(session, POLL, machine.connection_id, now_of(session) + timedelta(seconds=1))
+    tell_user(session, machine)
+
+
+def note_denied(session: Session, machine_id: UUID, refusal: ProviderError) -> None:
     machine = session.get_one(Machine, machine_id)
     if machine.state is MachineState.ASKED:
-        reason = MachineReason.NO_CAPACITY if is_capacity else MachineReason.DENIED
-        _advance(session, machine, Move("deny", reason, sentence))
-    _tell_user(session, machine)
+        take(session, machine, Move("deny", _reason_of(refusal), refusal.message))
+    tell_user(session, machine)
 
 
 def note_never_asked(session: Session, machine_id: UUID) -> None:
     """Its release was wanted before the create call was made: there is nothing to give back."""
     machine = session.get_one(Machine, machine_id)
     if machine.state is MachineState.ASKED and machine.ask_sent_at is None:
-        _advance(session, machine, Move("deny", MachineReason.USE_ENDED))
-        _tell_user(session, machine)
+        take(session, machine, Move("deny", MachineReason.USE_ENDED))
+        tell_user(session, machine)
 
 
-def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None) -> None:
-    """A delete call was made; after several that failed the user is told, and it goes on for ever."""
+def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules) -> None:
+    """A delete call was made; one that failed is said aloud and repeated for ever."""
     machine = session.get_one(Machine, machine_id)
     machine.release_sent_at = now_of(session)
     machine.release_tries += 1
-    if problem and machine.release_tries >= _RELEASE_TRIES and machine.state is MachineState.RELEASING:
-        _advance(session, machine, Move("stick", MachineReason.UNCONFIRMED, problem))
-        _tell_user(session, machine)
+    machine.release_problem = problem
+    if machine.release_tries == 1 and machine.presence is not Presence.GONE:
+        # Only looks after the delete count as proof.
+        machine.absent_since, machine.absent_looks = None, 0
+    most = 1 if rules.by_account else _LOCAL_TRIES
+    is_stuck = machine.release_tries >= most if problem else machine.release_tries > _UNCONFIRMED_TRIES
+    if is_stuck and machine.state is MachineState.RELEASING:
+        take(session, machine, Move("stick", MachineReason.UNCONFIRMED, problem))
+        tell_user(session, machine)
+
+
+_LOCAL_TRIES = 3
+_UNCONFIRMED_TRIES = 3
 
 
 def note_look(session: Session, machine_id: UUID, look: Look, rules: ProofRules) -> datetime | None:
-    """Write one look down and take at most one step; when to look next, or None where the story has ended."""
+    """Write one look down and take at most two steps; when to look next, or None where the story has ended."""
     machine = session.get_one(Machine, machine_id)
-    facts = _facts(machine)
-    changed = _note_report(machine, look)
-    _note_presence(machine, look.sighting)
-    if move := decide(facts if look.result is None else _facts(machine), look.sighting, rules):
-        _advance(session, machine, move)
-        changed = True
-    elif machine.state is MachineState.HELD and now_of(session) >= machine.deadline + LATE:
-        machine.release_wanted_at = now_of(session)
-        _advance(session, machine, Move("release", MachineReason.USE_ENDED, "It was long past its deadline."))
-        changed = True
-    if changed:
-        _tell_user(session, machine)
-    return _next_look(machine, now_of(session))
-
-
-def read_report(volume: FileStore, machine: MachineView) -> tuple[Status | None, Result | None]:
-    """Heartbeat and result, if they are this very machine's: an earlier attempt's files are not its word."""
-    status = _read(volume, f"{machine.outputs_key}/{STATUS}", Status, machine)
-    result = _read(volume, f"{machine.outputs_key}/{RESULT}", Result, machine)
-    return status, result
+    before = (machine.state, machine.boots)
+    changed = _note_report(machine, look, now_of(session)) if look.is_read else False
+    if not rules.by_account:
+        facts = facts_of(machine)
+        _note_presence(machine, look.sighting)
+        if move := decide(facts, look.sighting, rules, now_of(session)):
+            take(session, machine, move)
+    else:
+        take_all(session, machine, look.sighting, rules, log=look.log)
+    if machine.boots != before[1]:
+        note(
+            session,
+            machine,
+            MachineEvent,
+            verb="restarted",
+            sentence=f"Its container began again; this is start {machine.boots} of this machine.",
+        )
+    if changed or (machine.state, machine.boots) != before:
+        tell_user(session, machine)
+    return next_look(machine, now_of(session), rules)
 
 
 def promise_all(session: Session) -> None:
@@ -273,61 +280,25 @@ def promise_all(session: Session) -> None:
     ensure(session, TEND, session.exec(select(Machine.id).where(live)))
 
 
-def view(row: Machine) -> MachineView:
-    return MachineView(
-        id=row.id,
-        organization_id=row.organization_id,
-        use=row.use,
-        subject_id=row.subject_id,
-        attempt=row.attempt,
-        name=row.name,
-        provider=row.provider,
-        gpu_type=row.gpu_type,
-        state=row.state,
-        reason=MachineReason(row.reason) if row.reason else None,
-        sentence=row.sentence,
-        command=tuple(row.command),
-        inputs_key=row.inputs_key,
-        outputs_key=row.outputs_key,
-        ask_sent_at=row.ask_sent_at,
-        provider_id=row.provider_id,
-        provider_status=row.provider_status,
-        release_wanted_at=row.release_wanted_at,
-        released_at=row.released_at,
-        deadline=row.deadline,
-        words_seq=row.words_seq,
-        status=load(Status, json.dumps(row.status)) if row.status else None,
-        result=load(Result, json.dumps(row.result)) if row.result else None,
-    )
+def take_step(session: Session, machine: Machine, move: Move, cause: Cause) -> None:
+    """A step that a person, or the sweep, causes."""
+    take(session, machine, move, cause)
+    promise(session, TEND, machine.id)
+    tell_user(session, machine)
 
 
-def _read(volume: FileStore, key: str, cls: type[R], machine: MachineView) -> R | None:
-    if volume.size(key) is None:
-        return None
-    with volume.open(key) as file:
-        found = load(cls, file.read().decode())
-    return found if (found.machine, found.attempt) == (machine.name, machine.attempt) else None
-
-
-def _facts(machine: Machine) -> MachineFacts:
-    return MachineFacts(
-        machine.state,
-        machine.ask_sent_at,
-        machine.release_wanted_at,
-        machine.absent_since,
-        machine.absent_looks,
-        has_result=machine.result is not None,
-    )
-
-
-def _note_report(machine: Machine, look: Look) -> bool:
+def _note_report(machine: Machine, look: Look, now: datetime) -> bool:
     """Whether its user has reason to look: a new phase, or the end. Mere progress is not one."""
+    machine.read_at = now
     before = machine.status["phase"] if machine.status else None
     had_result = machine.result is not None
     if look.status is not None:
         machine.status = asdict(look.status)
+        machine.started_at = machine.started_at or now
+        machine.boots = max(machine.boots, look.status.boot)
     if look.result is not None:
         machine.result = asdict(look.result)
+        machine.started_at = machine.started_at or now
     after = machine.status["phase"] if machine.status else None
     return before != after or had_result != (machine.result is not None)
 
@@ -345,30 +316,11 @@ def _note_presence(machine: Machine, sighting: Sighting) -> None:
         machine.provider_id = sighting.provider_ids[0]
 
 
-def _advance(session: Session, machine: Machine, move: Move) -> None:
-    machine.reason, machine.sentence = move.reason, move.sentence
-    if move.verb == "confirm":
-        machine.released_at = now_of(session)
-    step(
-        session,
-        machine,
-        LIFECYCLE,
-        MachineEvent,
-        verb=move.verb,
-        cause=Cause.WORKER,
-        reason=move.reason,
-        sentence=move.sentence,
-    )
-
-
-def _tell_user(session: Session, machine: Machine) -> None:
-    promise(session, f"{machine.use.plural}.react", machine.subject_id)
-
-
-def _next_look(machine: Machine, now: datetime) -> datetime | None:
-    if machine.state in LIFECYCLE.final:
-        return None
-    if machine.state is MachineState.RELEASE_FAILED:
-        doublings = min(max(machine.release_tries - _RELEASE_TRIES, 0), 10)
-        return now + min(_SLOW_WATCH * int(2**doublings), _LONGEST_BACKOFF)
-    return now + _WATCH
+def _reason_of(refusal: ProviderError) -> MachineReason:
+    if not isinstance(refusal, Denied):
+        return MachineReason.DENIED
+    if refusal.is_capacity:
+        return MachineReason.NO_CAPACITY
+    if refusal.reason is DenialReason.PRICE:
+        return MachineReason.TOO_DEAR
+    return MachineReason.BUSY if refusal.may_pass else MachineReason.DENIED

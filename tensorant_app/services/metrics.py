@@ -23,12 +23,15 @@ from tensorant_app.services.machines import MachineView
 from trainer.contract import METRICS
 
 LOSS, VALIDATION, GRADIENT, SPEED = "loss", "validation_loss", "grad_norm", "tokens_per_second"
-NAMES = (LOSS, VALIDATION, GRADIENT, SPEED)
+EXACT, F1 = "exact_match", "token_f1"
+"""Of validation rows, where a checkpoint answered some."""
+NAMES = (LOSS, VALIDATION, GRADIENT, SPEED, EXACT, F1)
 _MOST_BYTES = 16 << 20
 """Read at one look; the next goes on."""
 _LOSS_BUCKETS, _VALIDATION_POINTS, _SMALL_BUCKETS = 120, 60, 90
 """240 + 120 + 60 + 2 × 90 = 600 points in all."""
 _TABLE_ROWS = 20
+_SHOWN_CHECKPOINTS = 30
 _MOST_BUILT = 64
 
 
@@ -41,6 +44,17 @@ class Fold:
 
     def of(self, name: str) -> Folded:
         return (self.curves or {}).get(name, EMPTY)
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What was measured on validation rows at one step."""
+
+    step: int
+    validation_loss: float
+    exact_match: float | None
+    """As a share of 1; None where no rows were answered."""
+    token_f1: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +75,8 @@ class RunCurves:
     sentence: str
     table: Sequence[Sequence[str]]
     """Step, training, smoothed, validation."""
+    checkpoints: Sequence[Checkpoint]
+    """Newest first."""
 
 
 _built: OrderedDict[tuple[UUID, str], RunCurves] = OrderedDict()
@@ -149,7 +165,14 @@ def _build(found: Mapping[str, Folded]) -> RunCurves:
         last_speed=_last(found[SPEED]),
         sentence=curves.say_trend(smooth, validation),
         table=_table(curves.lasts(loss), dict(smooth), validation),
+        checkpoints=_checkpoints(found),
     )
+
+
+def _checkpoints(found: Mapping[str, Folded]) -> list[Checkpoint]:
+    exact, f1 = (dict(curves.lasts(found[name])) for name in (EXACT, F1))
+    measured = curves.lasts(found[VALIDATION])[-_SHOWN_CHECKPOINTS:]
+    return [Checkpoint(int(step), loss, exact.get(step), f1.get(step)) for step, loss in reversed(measured)]
 
 
 def _last(curve: Folded) -> float | None:

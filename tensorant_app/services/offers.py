@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -67,9 +67,14 @@ def catalog_of(session: Session, organization_id: UUID, count: int) -> Catalog |
     if connection is None:
         return None
     row = session.get(OfferList, (connection.id, count))
-    return (
-        Catalog([], None, "") if row is None else Catalog([_read(one) for one in row.offers], row.seen_at, row.trouble)
-    )
+    if row is not None and row.seen_at is not None:
+        return Catalog([_read(one) for one in row.offers], row.seen_at, row.trouble)
+    single = session.get(OfferList, (connection.id, 1))
+    if single is None:
+        return Catalog([], None, row.trouble if row else "")
+    # Until this count's own list is there: prices are the same for each GPU, stock is not.
+    unknown = [replace(_read(one), stock=Stock.UNKNOWN, data_centers={}) for one in single.offers]
+    return Catalog(unknown, single.seen_at, single.trouble)
 
 
 def note_looking(session: Session, caller: Caller, count: int) -> None:

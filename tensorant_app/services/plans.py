@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from tensorant_app.domain.errors import Invalid
-from trainer.contract import Plan, TrainOptions
+from tensorant_app.domain.hyperparameters import RunSettings
+from trainer.contract import Plan, Split, TrainOptions
 
 COUNTS = ("rows", "micro_batch", "grad_accum", "epochs")
 SERVER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -32,6 +33,19 @@ class PlanReport:
     errors: tuple[str, ...]
     """A run with one of them is not launched."""
     warnings: tuple[str, ...]
+
+
+def options_of(settings: RunSettings, *, merge_system: bool = False) -> TrainOptions:
+    """The trainer's part of a run's settings; `merge_system` is the version's."""
+    values = settings.as_values()
+    del values["maximum_runtime_hours"]
+    return TrainOptions(**values, merge_system=merge_system)
+
+
+def sequences_of(report: Mapping[str, Any]) -> int:
+    """What a version's training split gives the optimizer, by its stored report: the rows that `Plan.of` counts."""
+    counted = report.get("mask", {}).get("sequences", {}).get(Split.TRAIN.value)
+    return int(counted or report.get("rows", {}).get(Split.TRAIN.value, 0))
 
 
 def read_plan(path: Path) -> PlanReport:

@@ -14,22 +14,27 @@ from tensorant_app.db import clock
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
+from tensorant_app.domain import trials
 from tensorant_app.domain.errors import Invalid, TensorantError
-from tensorant_app.domain.hyperparameters import show_number
+from tensorant_app.domain.hyperparameters import RANGES, show_number
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.place_form import read_placement
 from tensorant_app.domain.readiness import Check, Finding, Verdict
-from tensorant_app.domain.run_form import read_settings
+from tensorant_app.domain.run_form import read_settings, read_trial
 from tensorant_app.services import readiness
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.readiness import Subject
+from tensorant_app.services.rented_checks import limit_that_fits
 from trainer.contract import Base
 
 MENDS_BY_PLACE = {
     Check.VERSION: ("Open Data", "data"),
     Check.SAFETY: ("Open Data", "data"),
     Check.BASELINE: ("Open Baseline", "baseline"),
+    Check.BUDGET: ("Open Settings", "settings"),
 }
+_OF_ACCOUNTS = {Check.COMPUTE, Check.STORAGE}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +45,7 @@ class Mend:
     field: str = ""
     value: str = ""
     place: str = ""
-    """`data` or `baseline`."""
+    """`data`, `baseline`, `settings` or `connections`."""
 
 
 def read_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping[str, str]) -> Subject | None:
@@ -48,7 +53,7 @@ def read_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
     caller.require(Permission.SEE)
     project = own_row(session, caller, Project, project_id, "project")
     try:
-        settings = read_settings(typed)
+        settings, trial, placement = read_settings(typed), read_trial(typed), read_placement(typed)
         version = session.get(DatasetVersion, UUID(typed.get("version", "")))
         baseline = session.get(Evaluation, UUID(typed.get("baseline", "")))
     except (Invalid, ValueError):
@@ -57,7 +62,7 @@ def read_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
         return None
     if baseline is None or baseline.project_id != project.id:
         return None
-    return readiness.make_subject(session, project, version, baseline, settings)
+    return readiness.make_subject(session, project, version, baseline, settings, trial, placement)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,14 @@ def look(subject: Subject) -> Look:
 
 
 def look_at_trainer() -> Finding:
-    """The slow one; remembered for 15 minutes."""
+    """The slow one, for a run on this computer; remembered for 15 minutes."""
     return readiness.check_trainer(clock.now())
 
 
 def _free_memory(subject: Subject) -> int:
+    """Of the chosen GPU, or of this computer."""
+    if subject.rented is not None:
+        return subject.rented.judged.offer.memory_bytes if subject.rented.judged else 0
     try:
         offers = subject.provider.offers()
     except TensorantError:
@@ -92,6 +100,8 @@ def mend_of(finding: Finding, subject: Subject) -> Mend | None:
     if finding.check in MENDS_BY_PLACE:
         label, place = MENDS_BY_PLACE[finding.check]
         return Mend(label, place=place)
+    if finding.check in _OF_ACCOUNTS and subject.rented is not None:
+        return Mend("Open Connections", place="connections")
     match finding.check:
         case Check.ROWS if subject.report is not None:
             value = show_number(-(-subject.report.mask.longest // 64) * 64)
@@ -100,9 +110,28 @@ def mend_of(finding: Finding, subject: Subject) -> Mend | None:
             return Mend(f"Lower the context length to {show_number(most)}", "context_length", show_number(most))
         case Check.SPACE if subject.settings.checkpoint_every_epochs < subject.settings.epochs:
             return Mend("Save one checkpoint, at the end", "checkpoint_every_epochs", str(subject.settings.epochs))
+        case Check.PRICE if subject.rented is not None and (limit := limit_that_fits(subject.rented)) is not None:
+            return Mend(f"Raise the limit to ${limit}/h", "price_limit", limit)
+        case Check.TIME:
+            return _more_time(subject)
         case Check.PLAN:
             return Mend("Train without a warm-up", "warmup_ratio", "0")
     return None
+
+
+def _more_time(subject: Subject) -> Mend | None:
+    """A limit with room to spare; None where even the longest is too short."""
+    found = subject.estimate
+    if found is None or found.longest is None:
+        return None
+    if subject.trial is not None:
+        most = trials.RANGES["trial_minutes"].high
+        wanted = subject.trial.trial_minutes < most
+        return Mend(f"Allow {most:g} minutes", "trial_minutes", f"{most:g}") if wanted else None
+    hours = -(-1.25 * found.longest.total_seconds() // 1800) / 2
+    if hours > RANGES["maximum_runtime_hours"].high:
+        return None
+    return Mend(f"Raise the maximum runtime to {hours:g} h", "maximum_runtime_hours", f"{hours:g}")
 
 
 def _most_context(subject: Subject) -> int | None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from decimal import InvalidOperation
 from uuid import UUID
 
 from sqlmodel import Session, col, func, select
@@ -19,9 +20,12 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.money import Money
+from tensorant_app.domain.prompts import read_prompts
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import BaseFacts
+from tensorant_app.services.budgets import Budget, budget_of
 from tensorant_app.services.lookup import own_row
 
 _REPO_ID = re.compile(r"[A-Za-z0-9][\w.-]{0,95}/[A-Za-z0-9][\w.-]{0,95}")
@@ -40,6 +44,7 @@ class ProjectView:
     base_revision: str
     base_parameters: int
     created_at: datetime
+    sample_prompts: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,6 +135,52 @@ def rename_project(session: Session, caller: Caller, project_id: UUID, name: str
     write_audit(session, caller, "projects.rename", project.id)
 
 
+def pin_prompts(session: Session, caller: Caller, project_id: UUID, text: str) -> None:
+    """One prompt a line, at most 8; each run launched from now on answers them at its checkpoints."""
+    caller.require(Permission.PREPARE)
+    project = own_row(session, caller, Project, project_id, "project")
+    project.sample_prompts = read_prompts(text)
+    session.add(project)
+    write_audit(session, caller, "projects.pin_prompts", project.id, count=len(project.sample_prompts))
+
+
+def show_budget(session: Session, caller: Caller, project_id: UUID) -> Budget:
+    """Of this month."""
+    caller.require(Permission.SEE)
+    return budget_of(session, own_row(session, caller, Project, project_id, "project"))
+
+
+def set_budget(session: Session, caller: Caller, project_id: UUID, typed: str) -> None:
+    """Dollars a calendar month, at least $1; nothing typed: no limit."""
+    caller.require(Permission.ADMINISTER)
+    project = own_row(session, caller, Project, project_id, "project")
+    before, project.monthly_budget = project.monthly_budget, _read_budget(typed)
+    session.add(project)
+    write_audit(
+        session,
+        caller,
+        "projects.budget",
+        project.id,
+        before_micros=before.micros if before else None,
+        after_micros=project.monthly_budget.micros if project.monthly_budget else None,
+    )
+
+
+def _read_budget(typed: str) -> Money | None:
+    text = typed.strip().lstrip("$").replace(",", "").strip()
+    if not text:
+        return None
+    try:
+        budget = Money.dollars(text)
+    except (InvalidOperation, ValueError, OverflowError):
+        raise Invalid(
+            {"budget": "A monthly budget is an amount of dollars, such as 200; leave it empty for none."}
+        ) from None
+    if not Money.dollars(1) <= budget <= Money.dollars(10_000_000):
+        raise Invalid({"budget": "A monthly budget is at least $1 and at most $10,000,000."})
+    return budget
+
+
 def view(project: Project) -> ProjectView:
     return ProjectView(
         project.id,
@@ -138,6 +189,7 @@ def view(project: Project) -> ProjectView:
         project.base_revision,
         project.base_parameters,
         project.created_at,
+        tuple(project.sample_prompts),
     )
 
 

@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,28 +23,46 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.domain.errors import Refused, TensorantError
+from tensorant_app.domain.estimates import Source
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import (
     Check,
     Finding,
     adapter_bytes,
     gib,
+    judge_time,
     memory_needed,
     passed,
     refused,
     space_needed,
     warned,
 )
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
+from tensorant_app.services import estimates
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.connections import provider_for
+from tensorant_app.services.estimates import Estimate
+from tensorant_app.services.plans import options_of
+from tensorant_app.services.rented_checks import (
+    RentedFacts,
+    ask_anew,
+    check_account,
+    check_image,
+    check_machine,
+    check_space,
+    read_rented,
+)
 from tensorant_app.services.versions import Report, report_of
 from tensorant_app.settings import get_settings
-from trainer.contract import Base, Plan, Split, TrainOptions, write_file
+from trainer.contract import Base, Plan, Split, write_file
 
 _TRAINER_SECONDS = 60
+_BYTES_ON_DISK = 2
+"""Of each parameter in bfloat16."""
 _FRESH = timedelta(minutes=15)
 _asking = threading.Lock()
 """Two tabs do not start two interpreters at once."""
@@ -65,6 +83,18 @@ class Subject:
     baseline_state: EvaluationState
     is_baseline_of_this: bool
     provider: Provider
+    estimate: Estimate | None
+    """Of the full run; None while its version is not frozen."""
+    trial: TrialSettings | None = None
+    """The bounds, where the run is a trial."""
+    rented: RentedFacts | None = None
+    """Of a run that rents its machine; None on this computer."""
+
+    @property
+    def limit(self) -> timedelta:
+        if self.trial is not None:
+            return timedelta(minutes=self.trial.trial_minutes)
+        return timedelta(hours=self.settings.maximum_runtime_hours)
 
 
 def read_subject(session: Session, run_id: UUID) -> Subject:
@@ -72,11 +102,19 @@ def read_subject(session: Session, run_id: UUID) -> Subject:
     project = session.get_one(Project, run.project_id)
     version = session.get_one(DatasetVersion, run.version_id)
     baseline = session.get_one(Evaluation, run.baseline_id)
-    return make_subject(session, project, version, baseline, RunSettings.of(run.settings))
+    trial = TrialSettings.of(run.trial) if run.trial else None
+    settings, placement = RunSettings.of(run.settings), Placement.of(run.placement or {})
+    return make_subject(session, project, version, baseline, settings, trial, placement)
 
 
 def make_subject(
-    session: Session, project: Project, version: DatasetVersion, baseline: Evaluation, settings: RunSettings
+    session: Session,
+    project: Project,
+    version: DatasetVersion,
+    baseline: Evaluation,
+    settings: RunSettings,
+    trial: TrialSettings | None,
+    placement: Placement,
 ) -> Subject:
     is_frozen = version.state is VersionState.FROZEN
     return Subject(
@@ -89,24 +127,44 @@ def make_subject(
         baseline.state,
         (baseline.version_id, baseline.base_revision) == (version.id, project.base_revision),
         provider_for(session, project.organization_id),
+        estimates.estimate(session, project, version, settings, placement) if is_frozen else None,
+        trial,
+        read_rented(session, project, settings.method, placement),
     )
 
 
 def check_run(subject: Subject, now: datetime) -> list[Finding]:
     """Every finding, in the order of the list; a check that another's failure makes pointless is left out."""
+    if subject.rented is not None:
+        return check_all_but_trainer(replace(subject, rented=ask_anew(subject.rented)))
     return [*check_all_but_trainer(subject), check_trainer(now)]
 
 
 def check_all_but_trainer(subject: Subject, inspect: Inspect = inspect_base) -> list[Finding]:
-    """The same without the one check that may take a minute."""
+    """The same without the one check that may take a minute; a rented machine has none such."""
     base, findings = _check_base(subject, inspect)
-    findings += _check_compute(subject, base)
-    findings += [_check_storage()]
+    findings += _check_here(subject, base) if subject.rented is None else _check_rented(subject, subject.rented, base)
     if base is not None:
-        rows = subject.report.rows[Split.TRAIN.value] if subject.report else 0
-        findings += [_check_space(subject.settings, base, rows), _check_plan_fit(subject.settings, base)]
+        findings.append(_check_plan_fit(subject.settings, base))
     findings += _check_data(subject)
     return [*findings, _check_baseline(subject)]
+
+
+def _check_here(subject: Subject, base: BaseFacts | None) -> list[Finding]:
+    findings = [*_check_compute(subject, base), _check_storage()]
+    if base is not None:
+        findings.append(_check_space(subject, base))
+    return findings
+
+
+def _check_rented(subject: Subject, facts: RentedFacts, base: BaseFacts | None) -> list[Finding]:
+    findings = check_account(facts)
+    if base is not None:
+        checkpoints = _checkpoints(subject)
+        needed = space_needed(adapter_bytes(base.linear_sizes, subject.settings.rank), checkpoints)
+        findings.append(check_space(facts, needed, checkpoints, base.parameters * _BYTES_ON_DISK))
+    findings += check_machine(facts, subject.limit)
+    return [*findings, check_image()]
 
 
 def _check_base(subject: Subject, inspect: Inspect) -> tuple[BaseFacts | None, list[Finding]]:
@@ -154,16 +212,19 @@ def _check_storage() -> Finding:
     return passed(Check.STORAGE, f"The folder {folder} can be written.")
 
 
-def _checkpoints(settings: RunSettings, training_rows: int) -> int:
-    """How many the run will write, the last step's among them."""
+def _checkpoints(subject: Subject) -> int:
+    """How many the run will write, the last step's among them; a trial writes none but its adapter."""
+    settings, steps = subject.settings, subject.estimate.plan.total_steps if subject.estimate else 1
+    if subject.trial is not None:
+        return 0
     if settings.checkpoint_unit == "epochs":
         return -(-settings.epochs // settings.checkpoint_every_epochs)
-    return max(1, -(-Plan.of(training_rows, options_of(settings)).total_steps // settings.checkpoint_every_steps))
+    return max(1, -(-steps // settings.checkpoint_every_steps))
 
 
-def _check_space(settings: RunSettings, base: BaseFacts, training_rows: int) -> Finding:
-    checkpoints = _checkpoints(settings, training_rows)
-    needed = space_needed(adapter_bytes(base.linear_sizes, settings.rank), checkpoints)
+def _check_space(subject: Subject, base: BaseFacts) -> Finding:
+    checkpoints = _checkpoints(subject)
+    needed = space_needed(adapter_bytes(base.linear_sizes, subject.settings.rank), checkpoints)
     free = shutil.disk_usage(get_settings().volume_dir).free
     sentence = f"{checkpoints} checkpoints and the adapter need about {gib(needed)} of disk; {gib(free)} are free."
     if needed > free:
@@ -192,7 +253,8 @@ def _check_data(subject: Subject) -> list[Finding]:
         passed(Check.VERSION, f"The version is frozen: {counts}."),
         _check_rows(subject.settings, report),
         _check_safety(report),
-        _check_plan(subject.settings, report),
+        _check_plan(subject.settings, report, subject.rented.placement.gpu_count if subject.rented else 1),
+        *_check_time(subject),
     ]
 
 
@@ -220,14 +282,29 @@ def _check_safety(report: Report) -> Finding:
     )
 
 
-def _check_plan(settings: RunSettings, report: Report) -> Finding:
-    plan = Plan.of(report.rows[Split.TRAIN.value], options_of(settings))
+def _check_plan(settings: RunSettings, report: Report, gpus: int) -> Finding:
+    sequences = report.mask.sequences.get(Split.TRAIN.value) or report.rows[Split.TRAIN.value]
+    plan = Plan.of(sequences, options_of(settings), gpus)
     if plan.total_steps < 1:
         return refused(Check.PLAN, "There is nothing to train: the plan has no optimizer step.")
     sentence = f"{plan.total_steps:,} optimizer steps, {plan.steps_per_epoch:,} an epoch, {plan.warmup_steps:,} of them warm-up."
     if plan.warmup_steps >= plan.total_steps:
         return warned(Check.PLAN, f"{sentence} The learning rate never reaches its value; lower the warm-up ratio.")
     return passed(Check.PLAN, sentence)
+
+
+def _check_time(subject: Subject) -> list[Finding]:
+    """Of a trial the share of the full run's time that its steps take."""
+    found = subject.estimate
+    if found is None or found.shortest is None or found.longest is None or not found.plan.total_steps:
+        return []
+    share, way = 1.0, "allow a longer maximum runtime, or train fewer epochs"
+    if subject.trial is not None:
+        share = subject.trial.trial_steps / found.plan.total_steps
+        way = "allow more minutes, or fewer steps"
+    is_measured = found.source is not Source.FORMULA
+    low, high = found.shortest * share, found.longest * share
+    return [judge_time(low, high, subject.limit, is_measured=is_measured, words=found.source_words, way=way)]
 
 
 def _check_baseline(subject: Subject) -> Finding:
@@ -285,10 +362,3 @@ def _ask_trainer(python: Path) -> dict[str, Any]:
         return answer
     said = done.stderr.strip().splitlines()
     return {"ok": False, "error": said[-1] if said else f"it ended with code {done.returncode} and no answer"}
-
-
-def options_of(settings: RunSettings) -> TrainOptions:
-    """The trainer's part of a run's settings."""
-    values = settings.as_values()
-    del values["maximum_runtime_hours"]
-    return TrainOptions(**values)

@@ -27,7 +27,7 @@ class ErrorGroup:
 @dataclass(frozen=True, slots=True)
 class ErrorRow:
     row: int
-    line: int
+    line: int | None
     path: str
     message: str
 

@@ -16,20 +16,22 @@ from tensorant_app.db.organizations import Member, User
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
+from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.durations import PhaseTime, phase_times
 from tensorant_app.domain.errors import NotFound
 from tensorant_app.domain.evaluations import EvaluationState
-from tensorant_app.domain.hyperparameters import CHOICES, RANGES, RunSettings
+from tensorant_app.domain.hyperparameters import CHOICES, RunSettings
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.place_form import type_placement
+from tensorant_app.domain.placement import Placement
+from tensorant_app.domain.run_form import BY_NAME, RANGES
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
-from tensorant_app.services import machines, metrics
+from tensorant_app.domain.trials import TrialSettings
+from tensorant_app.services import machines, metrics, runs
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
 from trainer.contract import Failure
-
-OVERDUE = timedelta(seconds=60)
-"""An asked machine that has not answered by then is shown as Checking launch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,12 +109,14 @@ class RunDetails:
     is_final: bool
     is_settled: bool
     """Nothing about it can change any more: final, and its machine is proved gone."""
+    is_rented: bool
+    """Its draft says RunPod."""
     phases: Sequence[PhaseTime]
     progress: Progress
     machine: MachineFacts | None
     failure: Failure | None
     settings: Sequence[SettingView]
-    maximum_runtime_hours: float
+    maximum_runtime: timedelta
     seconds_used: float
     findings: Sequence[Mapping[str, Any]]
     origin: Origin
@@ -146,12 +150,13 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         attempt=run.attempt,
         is_final=run.state in LIFECYCLE.final,
         is_settled=run.state in LIFECYCLE.final and (machine is None or machine.state in _GONE),
+        is_rented=Placement.of(run.placement or {}).provider == RUNPOD,
         phases=_phases(session, run),
         progress=_progress(session, run, machine, evaluation),
         machine=_machine(machine, now_of(session)) if machine else None,
         failure=machine.result.failure if machine and machine.result else None,
-        settings=list_settings(run.settings),
-        maximum_runtime_hours=run.settings["maximum_runtime_hours"],
+        settings=[*list_settings(run.settings, run.trial), *list_place(run.placement)],
+        maximum_runtime=runs.maximum_runtime(run),
         seconds_used=run.seconds_used,
         findings=run.findings or [],
         origin=_origin(session, run),
@@ -163,12 +168,29 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
     )
 
 
-def list_settings(values: Mapping[str, Any]) -> list[SettingView]:
-    """Every setting in the order of the form."""
+def list_place(stored: Mapping[str, Any] | None) -> list[SettingView]:
+    """Where it is trained, beside the defaults of a rented machine; nothing of this computer, which has no choices."""
+    if Placement.of(stored or {}).provider != RUNPOD:
+        return []
+    typed = {name: text for name, text in type_placement(stored).items() if name != "provider"}
+    rows = [(BY_NAME[name], text) for name, text in typed.items()]
+    return [
+        SettingView(one.label, _with_unit(text, one.unit), _with_unit(one.default, one.unit), text != one.default)
+        for one, text in rows
+    ]
+
+
+def _with_unit(text: str, unit: str) -> str:
+    return f"{text} {unit}" if text and unit else text
+
+
+def list_settings(values: Mapping[str, Any], trial: Mapping[str, Any] | None = None) -> list[SettingView]:
+    """Every setting in the order of the form; the bounds of a trial first."""
     found = []
-    for name, default in RunSettings().as_values().items():
+    defaults = {**(TrialSettings().as_values() if trial else {}), **RunSettings().as_values()}
+    for name, default in defaults.items():
         label = CHOICES[name][0] if name in CHOICES else RANGES[name].label
-        value = values.get(name, default)
+        value = {**values, **(trial or {})}.get(name, default)
         found.append(SettingView(label, _say(name, value), _say(name, default), value != default))
     return found
 
@@ -225,14 +247,13 @@ def _remaining(session: Session, run: Run, machine: MachineView | None) -> float
 
 
 def _machine(machine: MachineView, now: datetime) -> MachineFacts:
-    is_asked = machine.state is MachineState.ASKED and machine.ask_sent_at is not None
     return MachineFacts(
         name=machine.name,
         provider=machine.provider,
         gpu_type=machine.gpu_type,
         state=machine.state,
-        is_overdue=is_asked and machine.ask_sent_at is not None and now - machine.ask_sent_at > OVERDUE,
-        sentence=machine.sentence,
+        is_overdue=machine.is_checking(now),
+        sentence=machine.trouble or machine.sentence,
         attempt=machine.attempt,
         released_at=machine.released_at,
     )
@@ -265,7 +286,11 @@ def _say(name: str, value: Any) -> str:
         return "on" if value else "off"
     if name == "learning_rate":
         return f"{value:g}"
-    units = {"checkpoint_every_epochs": " epoch" if value == 1 else " epochs", "maximum_runtime_hours": " h"}
+    units = {
+        "trial_minutes": " min",
+        "checkpoint_every_epochs": " epoch" if value == 1 else " epochs",
+        "maximum_runtime_hours": " h",
+    }
     if isinstance(value, int | float):
         return f"{value:,g}{units.get(name, '')}"
     return {"lora": "LoRA", "qlora": "QLoRA"}.get(value, str(value))

@@ -8,13 +8,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session, col, or_, select
 
 from tensorant_app.db import clock
 from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
-from tensorant_app.db.organizations import Organization
+from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.runs import Adapter, Run, RunEvent
 from tensorant_app.db.session import now_of
@@ -23,12 +23,15 @@ from tensorant_app.domain.errors import Invalid, NotFound
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.gate import GateRule, choose_metric
 from tensorant_app.domain.hyperparameters import RunSettings
-from tensorant_app.domain.machines import HOLDS_SLOT, MachineState, Use
+from tensorant_app.domain.machines import HOLDS_SLOT, MachineReason, MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.money import HourlyRate
+from tensorant_app.domain.placement import Placement, next_ask
 from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunPurpose, RunReason, RunState
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import evaluations, machines
+from tensorant_app.services import evaluations, gpus, machines, prices
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
@@ -83,6 +86,8 @@ class RunDetail:
     scores: Mapping[str, float] | None
     baseline_scores: Mapping[str, float] | None
     peak_rss_mb: int | None
+    trial: Mapping[str, Any] | None
+    """The bounds of a small training trial."""
 
 
 def save_draft(
@@ -93,14 +98,23 @@ def save_draft(
     version_id: UUID,
     baseline_id: UUID,
     settings: Mapping[str, Any],
+    trial: Mapping[str, Any] | None = None,
+    trial_id: UUID | None = None,
     margin: float = 0.0,
+    placement: Mapping[str, Any] | None = None,
 ) -> UUID:
-    """A draft costs nothing; its settings never change again."""
+    """A draft costs nothing; its settings never change again.
+
+    With `trial`, its bounds, it measures what they take. `placement`: where it is trained; None: here.
+    """
     caller.require(Permission.PREPARE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
     checked = _require_usable(name, version, baseline, settings)
+    bounds = TrialSettings.of(trial).as_values() if trial is not None else None
     at = now_of(session)
+    place = Placement.of(placement or {})
+    gpus.require_usable(session, session.get_one(Project, baseline.project_id), checked.method, place)
     rule = GateRule(choose_metric(report_of(session, version.id).labels), margin=margin)
     run = Run(
         id=clock.new_id(at),
@@ -111,24 +125,40 @@ def save_draft(
         baseline_id=baseline.id,
         created_by=caller.member_id,
         name=name.strip(),
-        purpose=RunPurpose.FULL,
+        purpose=RunPurpose.FULL if bounds is None else RunPurpose.TRIAL,
         state=RunState.DRAFT,
         settings=checked.as_values(),
+        placement=place.as_values(),
         gate=asdict(rule),
+        trial=bounds,
+        trial_id=trial_id,
+        evaluates=bounds is None,
     )
     session.add(run)
     write_audit(session, caller, "runs.save", run.id)
     return run.id
 
 
-def launch_run(session: Session, caller: Caller, run_id: UUID, *, evaluates: bool | None = None) -> None:
-    """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after."""
+def launch_run(
+    session: Session,
+    caller: Caller,
+    run_id: UUID,
+    *,
+    evaluates: bool | None = None,
+    shown_price: HourlyRate | None = None,
+) -> None:
+    """Confirm the launch: the checks run again, then the machine is asked for. `evaluates`: score the adapter after.
+
+    A trial is never scored. `shown_price` is what the person saw an hour of the machine costs; a rented one is not launched for more.
+    """
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
-    run.evaluates = run.evaluates if evaluates is None else evaluates
+    price = prices.require_shown_price(session, run, shown_price)
+    run.evaluates = run.purpose is RunPurpose.FULL and (run.evaluates if evaluates is None else evaluates)
     run.queued_at = now_of(session)
+    run.not_before = placement_of(run).not_before
     advance(session, run, Move("enqueue"), Cause.MEMBER)
-    write_audit(session, caller, "runs.launch", run.id, shown_price_micros=0)
+    write_audit(session, caller, "runs.launch", run.id, shown_price_micros=(shown_price or price).per_hour.micros)
 
 
 def cancel_run(session: Session, caller: Caller, run_id: UUID) -> None:
@@ -171,6 +201,7 @@ def show_run(session: Session, caller: Caller, run_id: UUID) -> RunDetail:
         scores=evaluation.scores if evaluation else None,
         baseline_scores=session.get_one(Evaluation, run.baseline_id).scores,
         peak_rss_mb=machine.result.peak_rss_mb if machine and machine.result else None,
+        trial=run.trial,
     )
 
 
@@ -193,6 +224,12 @@ def advance(session: Session, run: Run, move: Move, cause: Cause) -> None:
         run.ended_at = now_of(session)
     if run.state in KEEPS_MACHINE and target not in KEEPS_MACHINE:
         run.seconds_used += _seconds_of_attempt(session, run)
+    if move.verb == "wait":
+        _note_refusal(session, run)
+    if move.verb in {"prepare", "enqueue", "resume", "extend"}:
+        run.refusals, run.waits_since = 0, None
+    if target not in KEEPS_MACHINE:
+        run.pause_wanted_at = None
     step(session, run, LIFECYCLE, RunEvent, verb=move.verb, cause=cause, reason=move.reason, sentence=move.sentence)
     if run.state not in KEEPS_MACHINE:
         machines.want_release(session, Use.RUN, run.id)
@@ -200,26 +237,44 @@ def advance(session: Session, run: Run, move: Move, cause: Cause) -> None:
         promise(session, REACT, run.id)
 
 
-def has_free_slot(session: Session, run: Run) -> bool:
-    """Whether the organization may hold one more machine for a run; a slot is held until a machine is proved gone."""
-    organization = session.get_one(Organization, run.organization_id)
-    held = select(func.count()).where(
-        Machine.organization_id == run.organization_id,
-        Machine.use == Use.RUN,
-        Machine.subject_id != run.id,
-        col(Machine.state).in_(list(HOLDS_SLOT)),
+def holds_machine(session: Session, run_id: UUID) -> bool:
+    """Whether some machine of the run, of whichever attempt, is not proved gone."""
+    held = select(Machine.id).where(
+        Machine.use == Use.RUN, Machine.subject_id == run_id, col(Machine.state).in_(list(HOLDS_SLOT))
     )
-    return session.exec(held.select_from(Machine)).one() < organization.run_slots
+    return session.exec(held).first() is not None
 
 
 def time_left(run: Run) -> timedelta:
     """Of the maximum runtime, which covers all attempts together."""
-    return timedelta(hours=run.settings["maximum_runtime_hours"], seconds=-run.seconds_used)
+    return maximum_runtime(run) - timedelta(seconds=run.seconds_used)
+
+
+def maximum_runtime(run: Run) -> timedelta:
+    """The draft's, or the longer one that a member set since. A trial has its own; that of the full run counts nothing."""
+    if run.runtime_limit_hours is not None:
+        return timedelta(hours=run.runtime_limit_hours)
+    if run.trial is not None:
+        return timedelta(minutes=run.trial["trial_minutes"])
+    return timedelta(hours=run.settings["maximum_runtime_hours"])
+
+
+def placement_of(run: Run) -> Placement:
+    """Where the draft wants its machines."""
+    return Placement.of(run.placement or {})
+
+
+def next_ask_of(run: Run, machine: MachineView, now: datetime) -> datetime | None:
+    """When another machine may be asked for in the place of one that was refused; None where the refusal ends it."""
+    is_busy = machine.reason is MachineReason.BUSY
+    since = run.waits_since or now
+    return next_ask(placement_of(run), refusals=run.refusals + 1, since=since, is_busy=is_busy, now=now)
 
 
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
-    ensure(session, REACT, session.exec(select(Run.id).where(col(Run.state).in_(list(_NEEDS_LOOK)))))
+    needs = or_(col(Run.state).in_(list(_NEEDS_LOOK)), col(Run.verify_wanted_at).is_not(None))
+    ensure(session, REACT, session.exec(select(Run.id).where(needs)))
 
 
 def _require_usable(
@@ -244,9 +299,19 @@ def _require_usable(
     return checked
 
 
-def _seconds_of_attempt(session: Session, run: Run) -> float:
+def _note_refusal(session: Session, run: Run) -> None:
+    """Nothing was made and nothing was lost: it queues for another machine, not before a while."""
     machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
-    if machine is None or machine.ask_sent_at is None:
+    now = now_of(session)
+    run.waits_since = run.waits_since or now
+    run.not_before = next_ask_of(run, machine, now) if machine else None
+    run.refusals += 1
+
+
+def _seconds_of_attempt(session: Session, run: Run) -> float:
+    """Billed time of the current machine; one that was refused never was."""
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    if machine is None or machine.ask_sent_at is None or machine.state is MachineState.ABSENT:
         return 0.0
     return max((now_of(session) - machine.ask_sent_at).total_seconds(), 0.0)
 

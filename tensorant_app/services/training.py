@@ -2,52 +2,58 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
-from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 from sqlmodel import Session
 
-from tensorant_app.db import clock
 from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
-from tensorant_app.db.runs import Adapter, Run
+from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
+from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.machines import MachineState, Use
+from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import Check, Finding
 from tensorant_app.domain.readiness import Verdict as CheckVerdict
-from tensorant_app.domain.runs import RunFacts, RunReason, RunState, Work, decide
+from tensorant_app.domain.runs import (
+    CHECKPOINT_TIME,
+    PAUSE_PATIENCE,
+    RunFacts,
+    RunPurpose,
+    RunReason,
+    RunState,
+    Work,
+    decide,
+)
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.domain.trials import FINISHED, REPORT_TIME, TrialSettings
 from tensorant_app.providers.base import FileStore
-from tensorant_app.services import evaluations, machines, runs
+from tensorant_app.services import adapters, evaluations, machines, runs, slots, trials
+from tensorant_app.services.adapters import TakenAdapter
 from tensorant_app.services.connections import store
 from tensorant_app.services.machines import MachineView, Order
-from tensorant_app.services.readiness import options_of
+from tensorant_app.services.places import Place
+from tensorant_app.services.plans import options_of
 from trainer.contract import (
-    MANIFEST,
     AttemptKeys,
-    BadManifest,
     Base,
-    Manifest,
     Split,
     TrainJob,
-    hash_file,
-    verify_folder,
+    TrialReport,
 )
 
 FENCE = timedelta(minutes=10)
 """A new attempt may be asked so long after the lost one's release was, proved or not."""
 _LEAST_TIME = timedelta(minutes=1)
 """Less than this is not worth another attempt."""
-_ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,11 @@ class RunTask:
     organization_id: UUID
     state: RunState
     settings: RunSettings
+    placement: Placement
+    refusals: int
+    not_before: datetime | None
+    verify_wanted_at: datetime | None
+    pause_wanted_at: datetime | None
     gate: GateRule
     version_key: str
     base_repo_id: str
@@ -69,19 +80,13 @@ class RunTask:
     evaluation_state: EvaluationState | None
     baseline_id: UUID
     machine: MachineView | None
+    trial: TrialSettings | None = None
+    merge_system: bool = False
+    sample_prompts: tuple[str, ...] = ()
 
     @property
     def adapter_key(self) -> str:
         return AttemptKeys.of(Use.RUN.plural, str(self.id), self.attempt).adapter
-
-
-@dataclass(frozen=True, slots=True)
-class TakenAdapter:
-    """An adapter that matches its manifest, and its download in the store."""
-
-    manifest: Manifest
-    zip_key: str
-    zip_sha256: str
 
 
 def read_task(session: Session, run_id: UUID) -> RunTask:
@@ -94,6 +99,11 @@ def read_task(session: Session, run_id: UUID) -> RunTask:
         organization_id=run.organization_id,
         state=run.state,
         settings=RunSettings.of(run.settings),
+        placement=runs.placement_of(run),
+        refusals=run.refusals,
+        not_before=run.not_before,
+        verify_wanted_at=run.verify_wanted_at,
+        pause_wanted_at=run.pause_wanted_at,
         gate=rule_of(run.gate),
         version_key=f"versions/{version.content_sha256}",
         base_repo_id=project.base_repo_id,
@@ -105,6 +115,9 @@ def read_task(session: Session, run_id: UUID) -> RunTask:
         evaluation_state=evaluation.state if evaluation else None,
         baseline_id=run.baseline_id,
         machine=machines.machine_of(session, Use.RUN, run.id, run.attempt),
+        trial=TrialSettings.of(run.trial) if run.trial else None,
+        merge_system=version.merge_system,
+        sample_prompts=tuple(project.sample_prompts),
     )
 
 
@@ -120,8 +133,23 @@ def is_fenced(machine: MachineView | None, now: datetime) -> bool:
     return machine.release_wanted_at is None or now - machine.release_wanted_at < FENCE
 
 
-def order_machine(task: RunTask, provider: str, gpu_type: str, now: datetime) -> Order:
-    return Order(task.organization_id, Use.RUN, task.id, task.attempt + 1, provider, gpu_type, now + task.time_left)
+def order_machine(task: RunTask, place: Place, now: datetime) -> Order:
+    """The next attempt's machine. The runtime that is left covers all attempts together."""
+    return Order(
+        task.organization_id,
+        Use.RUN,
+        task.id,
+        task.attempt + 1,
+        place.provider,
+        place.gpu_type,
+        now + task.time_left,
+        connection_id=place.connection_id,
+        gpu_count=task.placement.gpu_count,
+        rate=place.rate,
+        rate_limit=task.placement.rate_limit,
+        data_center=place.data_center,
+        options=place.options,
+    )
 
 
 def stage_version(volume: FileStore, version_key: str, splits: Sequence[Split]) -> None:
@@ -147,8 +175,10 @@ def job_of(task: RunTask, order: Order, base: Base) -> TrainJob:
         base=base,
         train=f"{task.version_key}/{Split.TRAIN.value}.parquet",
         validation=f"{task.version_key}/{Split.VALIDATION.value}.parquet",
-        options=options_of(task.settings),
-        resume_from=tuple(earlier),
+        options=options_of(task.settings, merge_system=task.merge_system),
+        resume_from=() if task.trial else tuple(earlier),
+        sample_prompts=task.sample_prompts,
+        trial=trials.limits_of(task.trial, task.settings) if task.trial else None,
     )
 
 
@@ -168,29 +198,39 @@ def note_findings(session: Session, run_id: UUID, findings: Sequence[Finding]) -
     return False
 
 
-def note_asked(session: Session, task: RunTask, order: Order) -> None:
-    """The machine's intent and the step, in one transaction."""
+def note_asked(session: Session, task: RunTask, order: Order) -> bool:
+    """The machine's intent and the step, in one transaction; False where the slot went to somebody else meanwhile."""
     run = session.get_one(Run, task.id)
+    if run.state is not RunState.QUEUED or run.attempt != task.attempt:
+        return False
+    if not slots.has_turn(session, run.organization_id, run.id, is_last_word=True):
+        return False
     run.attempt = order.attempt
     run.started_at = run.started_at or now_of(session)
     runs.advance(session, run, Move("launch"), Cause.WORKER)
-    machines.ask_machine(session, order, "train")
+    machines.ask_machine(session, order, "train" if task.trial is None else "trial")
+    return True
+
+
+def provider_of(task: RunTask) -> str:
+    """Whose volume its files lie on."""
+    return task.machine.provider if task.machine else task.placement.provider or LOCAL
+
+
+def next_look(task: RunTask) -> datetime:
+    """When the run looks by itself, whatever its machine promises: at its deadline, and when patience ends."""
+    assert task.machine is not None
+    deadline = task.machine.deadline + (timedelta(0) if task.machine.work is Work.NONE else CHECKPOINT_TIME)
+    pause_ends = task.pause_wanted_at + PAUSE_PATIENCE if task.pause_wanted_at else deadline
+    return min(deadline, pause_ends)
 
 
 def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
-    """The finished adapter, hashed against its manifest and zipped into the store; None where it does not match."""
+    """The finished adapter that this very attempt's result names; None where it does not match its manifest."""
     machine = task.machine
     if machine is None or machine.result is None or machine.result.adapter != task.adapter_key:
         return None
-    folder = volume.fetch(task.adapter_key)
-    try:
-        manifest = verify_folder(folder)
-    except BadManifest:
-        return None
-    key = f"adapters/{task.id}-{task.attempt}.zip"
-    path = store().fetch(key)
-    _zip_folder(folder, [*manifest.files, MANIFEST], path)
-    return TakenAdapter(manifest, key, hash_file(path).sha256)
+    return adapters.take_from(volume, task.id, task.attempt, task.adapter_key)
 
 
 def note_trouble(session: Session, run_id: UUID, sentence: str) -> None:
@@ -198,23 +238,28 @@ def note_trouble(session: Session, run_id: UUID, sentence: str) -> None:
     session.get_one(Run, run_id).sentence = sentence
 
 
-def take_steps(session: Session, task: RunTask, adapter: TakenAdapter | None) -> None:
-    """Every step that the machine's report calls for, one after the other."""
+def take_steps(
+    session: Session, task: RunTask, adapter: TakenAdapter | None, report: TrialReport | None = None
+) -> None:
+    """Every step that the machine's report calls for, one after the other; of a trial its report is kept."""
     run = session.get_one(Run, task.id)
+    run.trial_report = asdict(report) if report else run.trial_report
     machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
     was_done = task.machine is not None and task.machine.work is Work.DONE
     is_verified = adapter is not None if was_done else None
     while move := decide(_facts(run, machine, is_verified, now_of(session)), now_of(session)):
         if move.verb == "ready":
             assert adapter is not None
-            _add_adapter(session, run, task, adapter)
+            adapters.add_adapter(session, run, adapter)
         runs.advance(session, run, move, Cause.WORKER)
 
 
 def score_adapter(session: Session, run_id: UUID) -> None:
-    """Adapter ready: ask for its evaluation, once."""
+    """Adapter ready: a trial is finished with it; of a full run its evaluation is asked for, once."""
     run = session.get_one(Run, run_id)
-    if run.state is RunState.ADAPTER_READY and run.evaluates and run.evaluation_id is None:
+    if run.state is RunState.ADAPTER_READY and run.purpose is RunPurpose.TRIAL:
+        runs.advance(session, run, Move("finish_trial", sentence=FINISHED), Cause.WORKER)
+    elif run.state is RunState.ADAPTER_READY and run.evaluates and run.evaluation_id is None:
         run.evaluation_id = evaluations.create_for_run(session, run)
         runs.advance(session, run, Move("evaluate"), Cause.WORKER)
 
@@ -248,6 +293,7 @@ def note_unscored(session: Session, run_id: UUID) -> None:
 
 def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now: datetime) -> RunFacts:
     failure = machine.result.failure if machine and machine.result else None
+    status = machine.status if machine else None
     return RunFacts(
         state=run.state,
         machine=machine.state if machine else None,
@@ -256,45 +302,19 @@ def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now:
         work=machine.work if machine else Work.NONE,
         failure=f"{failure.message} {failure.advice}" if failure else None,
         losses=run.losses,
-        deadline=machine.deadline if machine else run.created_at,
+        deadline=_deadline(run, machine),
         has_time_left=machine is not None and machine.deadline - now > _LEAST_TIME,
-        waits_for_capacity=False,
-        wants_pause=False,
+        waits_for_capacity=machine is not None and runs.next_ask_of(run, machine, now) is not None,
+        wants_pause=run.pause_wanted_at is not None,
         is_adapter_verified=is_verified,
+        pause_wanted_at=run.pause_wanted_at,
+        where=f" at step {status.step} of {status.total_steps}" if status and status.total_steps else "",
+        is_trial=run.purpose is RunPurpose.TRIAL,
     )
 
 
-def _add_adapter(session: Session, run: Run, task: RunTask, adapter: TakenAdapter) -> None:
-    at = now_of(session)
-    row = Adapter(
-        id=clock.new_id(at),
-        created_at=at,
-        organization_id=run.organization_id,
-        run_id=run.id,
-        attempt=task.attempt,
-        key=task.adapter_key,
-        manifest=asdict(adapter.manifest),
-        zip_key=adapter.zip_key,
-        zip_sha256=adapter.zip_sha256,
-    )
-    session.add(row)
-
-
-def _zip_folder(folder: Path, names: Sequence[str], target: Path) -> None:
-    """The same bytes for the same files: no times, a fixed order."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    aside = target.with_name(f".{target.name}")
-    try:
-        _write_zip(folder, names, aside)
-    except OSError:
-        aside.unlink(missing_ok=True)
-        raise
-    aside.replace(target)
-
-
-def _write_zip(folder: Path, names: Sequence[str], aside: Path) -> None:
-    with zipfile.ZipFile(aside, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        for name in sorted(names):
-            with (folder / name).open("rb") as source, archive.open(zipfile.ZipInfo(name, _ZIP_TIME), "w") as file:
-                while piece := source.read(1 << 20):
-                    file.write(piece)
+def _deadline(run: Run, machine: MachineView | None) -> datetime:
+    """When the run ends whatever its machine says; a trial's report is waited for a little longer."""
+    if machine is None:
+        return run.created_at
+    return machine.deadline + (REPORT_TIME if run.purpose is RunPurpose.TRIAL else timedelta())

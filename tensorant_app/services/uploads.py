@@ -25,6 +25,7 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.runs import AdapterUploadState
 from tensorant_app.services import imports
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
@@ -35,6 +36,14 @@ _KEEP_FREE = 512 * 1024 * 1024
 """Bytes that an upload leaves to the rest of the installation."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ABANDONED_AFTER = timedelta(days=7)
+_OPEN = frozenset({ImportState.RECEIVING, AdapterUploadState.RECEIVING})
+_GOES_ON = _OPEN | {
+    ImportState.CHECKING,
+    ImportState.READY,
+    AdapterUploadState.CHECKING,
+    AdapterUploadState.ACCEPTED,
+}
+"""The last piece may be sent again: its answer may have been lost."""
 
 
 class WrongOffset(Conflict):
@@ -52,7 +61,7 @@ class Upload:
     id: UUID
     offset: int
     size: int
-    state: ImportState
+    state: ImportState | AdapterUploadState
 
 
 def start_upload(session: Session, caller: Caller, dataset_id: UUID, file_name: str, size: int) -> Upload:
@@ -84,7 +93,7 @@ def show_upload(session: Session, caller: Caller, upload_id: UUID) -> Upload:
 
 def check_piece(upload: Upload, offset: int, length: int) -> None:
     """Whether a piece may be read at all: decided by its place and length alone, before a byte of it."""
-    if upload.state not in (ImportState.RECEIVING, ImportState.CHECKING, ImportState.READY):
+    if upload.state not in _GOES_ON:
         raise Conflict(f"This upload is {upload.state.value}. Start it again.")
     if not 0 < length <= LARGEST_PIECE:
         raise Invalid({"piece": f"A piece has between 1 and {LARGEST_PIECE} bytes."})
@@ -96,7 +105,7 @@ def check_piece(upload: Upload, offset: int, length: int) -> None:
 
 def receive_piece(upload: Upload, offset: int, piece: bytes) -> int:
     """Put the piece at its place; the same piece again changes nothing. Answers how much has arrived."""
-    if upload.state is not ImportState.RECEIVING or upload.offset == upload.size:
+    if upload.state not in _OPEN or upload.offset == upload.size:
         return upload.size
     with _file(upload.id) as file:
         end = file.seek(0, os.SEEK_END)
@@ -123,7 +132,7 @@ def finish_upload(session: Session, caller: Caller, upload_id: UUID) -> None:
     row = own_row(session, caller, Import, upload_id, "upload")
     if row.state is not ImportState.RECEIVING:
         return
-    key, path = imports.source_key(upload_id), _path(upload_id)
+    key, path = imports.source_key(upload_id), part_of(upload_id)
     if path.exists():
         if path.stat().st_size != row.size:
             raise WrongOffset(path.stat().st_size)
@@ -132,8 +141,10 @@ def finish_upload(session: Session, caller: Caller, upload_id: UUID) -> None:
 
 
 def cancel_upload(session: Session, caller: Caller, upload_id: UUID) -> None:
+    caller.require(Permission.PREPARE)
+    own_row(session, caller, Import, upload_id, "upload")
     imports.cancel_import(session, caller, upload_id)
-    _path(upload_id).unlink(missing_ok=True)
+    part_of(upload_id).unlink(missing_ok=True)
 
 
 def _forget_abandoned(session: Session, caller: Caller) -> None:
@@ -148,12 +159,19 @@ def _forget_abandoned(session: Session, caller: Caller) -> None:
         cancel_upload(session, caller, upload_id)
 
 
-def _path(upload_id: UUID) -> Path:
+def part_of(upload_id: UUID) -> Path:
+    """Where its pieces are put together."""
     return get_settings().uploads_dir / f"{upload_id}.part"
 
 
+def arrived(upload_id: UUID) -> int:
+    """Bytes of it that are here."""
+    path = part_of(upload_id)
+    return path.stat().st_size if path.exists() else 0
+
+
 def _length(upload_id: UUID) -> int:
-    path = _path(upload_id)
+    path = part_of(upload_id)
     if path.exists():
         return path.stat().st_size
     return store().size(imports.source_key(upload_id)) or 0
@@ -162,7 +180,7 @@ def _length(upload_id: UUID) -> int:
 @contextmanager
 def _file(upload_id: UUID) -> Iterator[FileIO]:
     """The file under a lock, so that two senders of one upload take turns; without a buffer that outlives an error."""
-    with FileIO(os.open(_path(upload_id), os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
+    with FileIO(os.open(part_of(upload_id), os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield file
 

@@ -13,11 +13,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tensorant_app.domain.datasets import find_duplicates
+from tensorant_app.domain.copies import copy_key, find_duplicates
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.labels import closed_set, single_answer
 from tensorant_app.domain.safety import check_example
-from tensorant_app.domain.splits import Counts, Fractions, Shares, copy_key, split_rows, warn_few_test_rows
+from tensorant_app.domain.splits import Counts, Fractions, Shares, split_rows, warn_few_test_rows
 from trainer.contract import RESULT, SPLIT_COLUMNS, Split, write_file
 
 _ROW_GROUP = 1_000

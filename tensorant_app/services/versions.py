@@ -64,6 +64,8 @@ class VersionView:
     content_sha256: str | None
     percent: int | None
     """Of the check, while its rows are read as the base model reads them."""
+    merge_system: bool
+    """The system text stands before the first question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +78,7 @@ class CheckInput:
     split: Mapping[str, Any]
     base_repo_id: str
     base_revision: str
+    merge_system: bool
 
 
 def draft_key(version_id: UUID) -> str:
@@ -119,9 +122,16 @@ def create_version(
     return version.id
 
 
-def check_version(session: Session, caller: Caller, version_id: UUID) -> None:
-    """Split, look for secrets, and read every row as the base model's template does: as a job."""
+def check_version(session: Session, caller: Caller, version_id: UUID, *, merge_system: bool | None = None) -> None:
+    """Split, look for secrets, and read every row as the base model's template does: as a job.
+
+    `merge_system` decides from now on whether the system text stands before the first question: in the version's
+    masks, baselines, runs and evaluations alike.
+    """
     _begin_work(session, caller, version_id, "check")
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    if merge_system is not None and merge_system != version.merge_system:
+        version.merge_system, version.report = merge_system, None
 
 
 def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
@@ -158,6 +168,7 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
         version.split,
         project.base_repo_id,
         project.base_revision,
+        version.merge_system,
     )
 
 
@@ -169,12 +180,12 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
     if found["problem"]:
         return found
     files = {split.value: str(folder / f"{split.value}.parquet") for split in Split}
-    mask_job = MaskJob(base=base, files=files, output=str(folder))
+    mask_job = MaskJob(base=base, files=files, output=str(folder), merge_system=job.merge_system)
     mask_folder = folder / "mask"
     write_job(mask_folder, asdict(mask_job))
     run_process([str(get_settings().trainer_python), "-m", "trainer", "mask", "--job", str(mask_folder / JOB)], beat)
     found["mask"] = json.loads((folder / MASK_SUMMARY).read_text())
-    found["content_sha256"] = _hash_view(found["content_sha256"], found["mask"])
+    found["content_sha256"] = _hash_view(found["content_sha256"], found["mask"], merged=job.merge_system)
     return found
 
 
@@ -216,6 +227,7 @@ def manifest_facts(session: Session, version_id: UUID) -> tuple[str, dict[str, s
         "tokenizer_sha256": report.mask.tokenizer_sha256,
         "template_sha256": report.mask.template_sha256,
         "seed": version.split["seed"],
+        "merge_system": int(version.merge_system),
         **{f"rows_{split}": count for split, count in report.rows.items()},
     }
     return report.content_sha256, facts
@@ -243,6 +255,7 @@ def show_version(session: Session, caller: Caller, version_id: UUID) -> VersionV
         _report(version),
         version.content_sha256,
         percent_of(version.id) if version.state is VersionState.CHECKING else None,
+        version.merge_system,
     )
 
 
@@ -261,9 +274,9 @@ def promise_all(session: Session) -> None:
     ensure(session, REACT, session.exec(select(DatasetVersion.id).where(at_work)))
 
 
-def _hash_view(rows_sha256: str, mask: Mapping[str, Any]) -> str:
+def _hash_view(rows_sha256: str, mask: Mapping[str, Any], *, merged: bool) -> str:
     """Names the rows together with the template's view of them: another base model reads the same rows differently."""
-    parts = (rows_sha256, mask["tokenizer_sha256"], mask["template_sha256"])
+    parts = (rows_sha256, mask["tokenizer_sha256"], mask["template_sha256"], *(["merged system"] if merged else []))
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 

@@ -51,6 +51,7 @@ class Shown(rx.State):
     version_state: str = "frozen"
     import_state: str = "receiving"
     deployment_state: str = "serving"
+    connection_state: str = "failed"
     change: str = "gained"
     viewer: topbar.Viewer = topbar.Viewer("Mira Okafor", "MO", "mira@halden.example", "Halden", "Owner")
     projects: list[navigation.ProjectLink] = [navigation.ProjectLink("p1", "Support triage", "Qwen3-8B")]
@@ -123,6 +124,7 @@ COMPONENTS: dict[str, Callable[[Values], rx.Component]] = {
     "version_badge": lambda v: badges.version_badge(v.version_state),
     "import_badge": lambda v: badges.import_badge(v.import_state, v.number),
     "deployment_badge": lambda v: badges.deployment_badge(v.deployment_state),
+    "connection_badge": lambda v: badges.connection_badge(v.connection_state),
     "gate_badge": lambda v: badges.gate_badge(v.yes),
     "change_badge": lambda v: scorecards.change_badge(v.change),
     "label": lambda v: badges.label(v.text),

@@ -8,6 +8,7 @@ from enum import StrEnum
 import pytest
 
 from tensorant_app.components import badges
+from tensorant_app.domain.connections import ConnectionState
 from tensorant_app.domain.deployments import DeploymentState
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
@@ -21,6 +22,7 @@ TABLES: list[tuple[type[StrEnum], Mapping[StrEnum, badges.Look]]] = [
     (EvaluationState, badges.EVALUATION),
     (VersionState, badges.VERSION),
     (ImportState, badges.IMPORT),
+    (ConnectionState, badges.CONNECTION),
     (DeploymentState, badges.DEPLOYMENT),
 ]
 

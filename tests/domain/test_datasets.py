@@ -9,18 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tensorant_app.domain.datasets import (
-    LINE_LIMIT,
-    PROBE_ROWS,
-    Duplicate,
-    FileCode,
-    FileError,
-    Row,
-    RowError,
-    find_duplicates,
-    read_rows,
-)
-from tensorant_app.domain.examples import DEPTH_LIMIT, RowCode
+from tensorant_app.domain.copies import Duplicate, find_duplicates
+from tensorant_app.domain.data_codes import RowCode
+from tensorant_app.domain.datasets import FAULT_LIMIT, ROW_LIMIT, FileError, Row, RowError, read_record
+from tensorant_app.domain.json_lines import Tally, read_json_lines
+from tensorant_app.domain.json_values import DEPTH_LIMIT
+from tensorant_app.domain.layouts import ColumnMapping, Layout
 
 GOOD = '{"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]}'
 
@@ -42,8 +36,24 @@ def call(**function: object) -> dict[str, object]:
     return said("assistant", None, tool_calls=[{"id": "c1", "function": function}])
 
 
+CHAT = ColumnMapping(Layout.CHAT)
+
+
 def read(*lines: bytes | str) -> list[Row | RowError | FileError]:
-    return list(read_rows(lines))
+    """Lines without ends get one."""
+    raw = [line.encode("utf-8", "surrogatepass") if isinstance(line, str) else line for line in lines]
+    return read_text(*(line if line.endswith(b"\n") else line + b"\n" for line in raw))
+
+
+def read_text(*chunks: bytes) -> list[Row | RowError | FileError]:
+    found: list[Row | RowError | FileError] = []
+    for record in read_json_lines(chunks, Tally()):
+        if isinstance(record, FileError):
+            found.append(record)
+            continue
+        row = read_record(record, CHAT)
+        found += [row] if isinstance(row, Row) else row
+    return found
 
 
 def errors_of(line: bytes | str) -> list[tuple[str, RowCode]]:
@@ -52,7 +62,7 @@ def errors_of(line: bytes | str) -> list[tuple[str, RowCode]]:
 
 
 def test_rows_are_numbered_without_blank_lines_and_lines_with_them() -> None:
-    found = read(b"\xef\xbb\xbf" + GOOD.encode() + b"\r\n", b"\r\n", b"  \n", GOOD.encode())
+    found = read(GOOD.encode() + b"\r\n", b"\r\n", b"  \n", GOOD.encode())
 
     assert [(row.row, row.line) for row in found if isinstance(row, Row)] == [(1, 1), (2, 4)]
     assert len(found) == 2
@@ -73,7 +83,8 @@ def test_unknown_keys_and_the_order_of_keys_are_kept() -> None:
     (row,) = read(line)
 
     assert isinstance(row, Row)
-    assert row.example == json.dumps(json.loads(line), separators=(",", ":"))
+    assert json.loads(row.example) == json.loads(line)
+    assert '"source":{"z":1,"a":[null,true]}' in row.example
 
 
 def test_rows_that_differ_only_in_writing_have_the_same_hash() -> None:
@@ -93,9 +104,11 @@ BROKEN_LINES = {
     "a comma too many": (GOOD[:-1] + ",}", "", RowCode.NOT_JSON, "comma too many"),
     "an inner quotation mark": (GOOD.replace("Hi", 'a "b" c'), "", RowCode.NOT_JSON, "quotation mark inside"),
     "single quotation marks": ("{'messages': []}", "", RowCode.NOT_JSON, "column 2"),
-    "a line cut off in a text": (GOOD[:40], "", RowCode.NOT_JSON, "cut off"),
-    "a line cut off between texts": (GOOD[:-2], "", RowCode.NOT_JSON, "cut off"),
-    "a number of 5,000 digits": ('{"n": ' + "1" * 5000 + "}", "", RowCode.NOT_JSON, "digits"),
+    "a line cut off in a text": (GOOD[:40], "", RowCode.CUT_OFF, "cut off"),
+    "a line cut off between texts": (GOOD[:-2], "", RowCode.CUT_OFF, "cut off"),
+    "a number of 5,000 digits": ('{"n": ' + "1" * 5000 + "}", "", RowCode.NUMBER_TOO_LARGE, "digits"),
+    "a number beyond 64 bits": ('{"n": 9223372036854775808, ' + GOOD[1:], "n", RowCode.NUMBER_TOO_LARGE, "64 bits"),
+    "two objects on a line": (GOOD + " " + GOOD, "", RowCode.SEVERAL_VALUES, "line of its own"),
     "a text": ('"messages"', "", RowCode.NOT_OBJECT, "a text instead"),
     "NaN": ('{"score": NaN, ' + GOOD[1:], "score", RowCode.NOT_FINITE, "score"),
     "an infinite number": ('{"score": 1e999, ' + GOOD[1:], "score", RowCode.NOT_FINITE, "score"),
@@ -145,7 +158,16 @@ BAD_CHATS = {
         RowCode.BAD_ROLE,
     ),
     "no content": (chat({"role": "user"}, REPLY), "messages[0].content", RowCode.BAD_CONTENT),
-    "content in parts": (chat(said("user", [{"type": "text"}]), REPLY), "messages[0].content", RowCode.BAD_CONTENT),
+    "a part without its text": (
+        chat(said("user", [{"type": "text"}]), REPLY),
+        "messages[0].content[0]",
+        RowCode.BAD_CONTENT,
+    ),
+    "an image": (
+        chat(said("user", [{"type": "text", "text": "x"}, {"type": "image_url", "image_url": {"url": "x"}}]), REPLY),
+        "messages[0].content[1]",
+        RowCode.IMAGE_IN_TEXT,
+    ),
     "a number as reply": (chat(ASK, said("assistant", 7)), "messages[1].content", RowCode.BAD_CONTENT),
     "an empty reply": (chat(ASK, said("assistant", "")), "messages[1].content", RowCode.EMPTY_REPLY),
     "a blank reply": (chat(ASK, said("assistant", " \n")), "messages[1].content", RowCode.EMPTY_REPLY),
@@ -157,24 +179,47 @@ BAD_CHATS = {
     ),
     "no reply": (chat(ASK), "messages", RowCode.NO_REPLY),
     "a question at the end": (chat(ASK, REPLY, ASK), "messages[2]", RowCode.LAST_NOT_REPLY),
-    "a weight": (chat(ASK, said("assistant", "x", weight=0)), "messages[1].weight", RowCode.BAD_WEIGHT),
+    "the assistant first": (chat(said("system", "x"), REPLY, ASK, REPLY), "messages[1].role", RowCode.BAD_ORDER),
+    "half a weight": (chat(ASK, said("assistant", "x", weight=0.5)), "messages[1].weight", RowCode.BAD_WEIGHT),
+    "a weight that is no number": (
+        chat(ASK, said("assistant", "x", weight=True)),
+        "messages[1].weight",
+        RowCode.BAD_WEIGHT,
+    ),
+    "no reply with a weight": (chat(ASK, said("assistant", "x", weight=0)), "messages", RowCode.NO_TRAINED_REPLY),
     "calls as text": (
         chat(ASK, said("assistant", "x", tool_calls="wind")),
         "messages[1].tool_calls",
-        RowCode.BAD_TOOLS,
+        RowCode.BAD_CALL,
     ),
-    "a call without a name": (chat(ASK, call(arguments="{}")), "messages[1].tool_calls[0].function", RowCode.BAD_TOOLS),
+    "a call without a name": (chat(ASK, call(arguments="{}")), "messages[1].tool_calls[0].function", RowCode.BAD_CALL),
     "arguments that are no JSON": (
         chat(ASK, call(name="wind", arguments="{at: pier}")),
         "messages[1].tool_calls[0].function.arguments",
-        RowCode.BAD_TOOLS,
+        RowCode.BAD_CALL,
     ),
     "a call of no known tool": (
         chat(ASK, call(name="tide", arguments="{}"), tools=[TOOL]),
         "messages[1].tool_calls[0].function.name",
-        RowCode.BAD_TOOLS,
+        RowCode.UNKNOWN_TOOL,
     ),
-    "a result without its call": (chat(ASK, said("tool", "3"), REPLY), "messages[1].tool_call_id", RowCode.BAD_TOOLS),
+    "a result without its call": (chat(ASK, said("tool", "3"), REPLY), "messages[1].role", RowCode.BAD_ORDER),
+    "a result that names no call": (
+        chat(ASK, said("assistant", None, tool_calls=[CALL]), said("tool", "3"), REPLY),
+        "messages[2].tool_call_id",
+        RowCode.UNKNOWN_CALL,
+    ),
+    "a result that names another call": (
+        chat(ASK, said("assistant", None, tool_calls=[CALL]), said("tool", "3", tool_call_id="c2"), REPLY),
+        "messages[2].tool_call_id",
+        RowCode.UNKNOWN_CALL,
+    ),
+    "two tools of one name": (chat(ASK, REPLY, tools=[TOOL, TOOL]), "tools", RowCode.BAD_TOOLS),
+    "an old call that is no JSON": (
+        chat(ASK, said("assistant", None, function_call={"name": "wind", "arguments": "{"})),
+        "messages[1].function_call.arguments",
+        RowCode.BAD_CALL,
+    ),
     "tools as text": (chat(ASK, REPLY, tools="wind"), "tools", RowCode.BAD_TOOLS),
 }
 
@@ -194,7 +239,10 @@ GOOD_CHATS = {
     "a call as the last reply": chat(ASK, {"role": "assistant", "tool_calls": [CALL]}),
     "arguments as an object": chat(ASK, call(name="wind", arguments={"at": "pier"})),
     "empty lists of tools": chat(ASK, said("assistant", "x", tool_calls=[]), tools=[]),
-    "weight 1": chat(ASK, said("assistant", "x", weight=1)),
+    "weights": chat(ASK, said("assistant", "x", weight=0), ASK, said("assistant", "y", weight=1)),
+    "tool calls without ids": chat(
+        ASK, said("assistant", "", tool_calls=[{"function": {"name": "wind"}}]), said("tool", "17"), REPLY
+    ),
     "an empty question": chat(said("user", ""), REPLY),
 }
 
@@ -204,7 +252,41 @@ def test_a_chat_that_can_be_trained_is_a_row(name: str) -> None:
     (row,) = read(GOOD_CHATS[name])
 
     assert isinstance(row, Row)
-    assert json.loads(row.example) == json.loads(GOOD_CHATS[name])
+    written, stored = json.loads(GOOD_CHATS[name]), json.loads(row.example)
+    for message in written["messages"]:
+        message["role"] = message["role"].replace("developer", "system")
+        message.setdefault("content", None)
+    assert stored == written
+
+
+def test_parts_developer_and_calls_of_the_old_form_become_what_training_reads() -> None:
+    call = {"name": "wind", "arguments": "{}"}
+    line = chat(
+        said("developer", "Brief."),
+        said("user", [{"type": "text", "text": "Wind "}, {"type": "text", "text": "now?"}]),
+        said("assistant", None, function_call=call),
+        said("function", "17", name="wind"),
+        said("assistant", [{"type": "text", "text": "17 knots."}], name=None),
+        functions=[{"name": "wind"}],
+    )
+
+    (row,) = read(line)
+
+    assert isinstance(row, Row)
+    assert json.loads(row.example) == {
+        "messages": [
+            {"role": "system", "content": "Brief."},
+            {"role": "user", "content": "Wind now?"},
+            {
+                "role": "assistant",
+                "content": None,
+                "tool_calls": [{"id": "call_2", "type": "function", "function": call}],
+            },
+            {"role": "tool", "content": "17", "name": "wind", "tool_call_id": "call_2"},
+            {"role": "assistant", "content": "17 knots."},
+        ],
+        "tools": [{"name": "wind"}],
+    }
 
 
 def test_every_fault_of_a_row_and_every_bad_row_is_named() -> None:
@@ -217,76 +299,65 @@ def test_every_fault_of_a_row_and_every_bad_row_is_named() -> None:
     assert [item.row for item in found if isinstance(item, Row)] == [1, 4]
 
 
-def test_an_invisible_character_is_a_warning_and_a_joined_emoji_is_none() -> None:
-    hidden, joined = read(GOOD.replace("Hello", "a\u200bb"), GOOD.replace("Hello", "👩🏽‍🍳"))
+def test_a_row_with_very_many_faults_lists_the_first_and_says_that_there_are_more() -> None:
+    found = read(chat(*["x"] * 500))
 
-    assert isinstance(hidden, Row)
-    assert isinstance(joined, Row)
-    assert [(notice.path, "U+200B" in notice.message) for notice in hidden.warnings] == [("messages[1].content", True)]
-    assert joined.warnings == ()
-
-
-REFUSED_FILES = {
-    "nothing": ([], FileCode.EMPTY),
-    "blank lines": ([b"\xef\xbb\xbf\n", b" \r\n"], FileCode.EMPTY),
-    "an array over lines": ([b"[\n", b"  {\n"], FileCode.ARRAY),
-    "an array in one line": ([f"[{GOOD}]"], FileCode.ARRAY),
-    "an object over lines": (json.dumps(json.loads(GOOD), indent=1).splitlines(), FileCode.NOT_JSONL),
-    "CSV": (["instruction,output\n", "a,b\n"], FileCode.NOT_JSONL),
-    "gzip": ([b"\x1f\x8b\x08\x00"], FileCode.OTHER_FORMAT),
-    "zip": ([b"PK\x03\x04\x14"], FileCode.OTHER_FORMAT),
-    "Parquet": ([b"PAR1\x15\x04"], FileCode.OTHER_FORMAT),
-    "UTF-16": ([GOOD.encode("utf-16")], FileCode.OTHER_FORMAT),
-    "a huge line": ([b"{" + b" " * LINE_LIMIT + b"}"], FileCode.LINE_TOO_LONG),
-}
-
-
-@pytest.mark.parametrize("name", REFUSED_FILES)
-def test_a_file_that_is_no_jsonl_is_refused_in_one_sentence(name: str) -> None:
-    lines, code = REFUSED_FILES[name]
-
-    last = read(*lines)[-1]
-
-    assert isinstance(last, FileError)
-    assert last.code is code
-    assert last.message
+    assert len(found) == FAULT_LIMIT + 1
+    assert isinstance(found[-1], RowError)
+    assert found[-1].message == "Row 1 (line 1): the row has more faults than are listed here."
 
 
 def test_a_huge_line_among_good_ones_ends_the_reading_and_is_named() -> None:
-    found = read(GOOD, b"x" * (LINE_LIMIT + 1), GOOD)
+    found = read(GOOD, b"x" * (ROW_LIMIT + 1), GOOD)
 
     assert [type(item) for item in found] == [Row, FileError]
     assert isinstance(found[1], FileError)
     assert "Line 2 is longer than 4 MiB" in found[1].message
 
 
-def test_a_file_that_never_turns_into_json_is_not_read_to_its_end() -> None:
-    taken = []
+def test_a_line_without_end_is_given_up_long_before_it_fills_the_memory() -> None:
+    taken = 0
 
-    def lines() -> Iterator[str]:
-        for n in range(1_000_000):
-            taken.append(n)
-            yield "no json"
+    def chunks() -> Iterator[bytes]:
+        nonlocal taken
+        while True:
+            taken += 1
+            yield b"x" * 1024 * 1024
 
-    last = list(read_rows(lines()))[-1]
+    (last,) = read_json_lines(chunks(), Tally())
 
     assert isinstance(last, FileError)
-    assert len(taken) == PROBE_ROWS
+    assert taken < 10
 
 
-def test_bad_rows_at_the_start_do_not_refuse_a_file_with_good_ones() -> None:
-    found = read(*["no json"] * (PROBE_ROWS - 1), GOOD)
+@pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+@pytest.mark.parametrize("size", [1, 7, 10_000])
+def test_lines_may_end_in_any_way_and_be_cut_anywhere_while_read(end: bytes, size: int) -> None:
+    text = end.join([GOOD.encode(), b"", b"  ", GOOD.encode(), b"{"]) + end
+    tally = Tally()
 
-    assert isinstance(found[-1], Row)
-    assert len(found) == PROBE_ROWS
+    records = list(read_json_lines((text[n : n + size] for n in range(0, len(text), size)), tally))
+
+    assert [(record.row, record.line) for record in records if not isinstance(record, FileError)] == [
+        (1, 1),
+        (2, 4),
+        (3, 5),
+    ]
+    assert tally.blank_lines == 2
+
+
+def test_a_carriage_return_between_the_parts_of_one_object_is_white_space() -> None:
+    found = read(GOOD.replace(", ", ",\r"), GOOD)
+
+    assert [(item.row, item.line) for item in found if isinstance(item, Row)] == [(1, 1), (2, 2)]
 
 
 def test_rows_come_one_at_a_time() -> None:
-    def lines() -> Iterator[str]:
-        yield GOOD
+    def chunks() -> Iterator[bytes]:
+        yield GOOD.encode() + b"\n"
         raise AssertionError("read ahead")
 
-    assert isinstance(next(read_rows(lines())), Row)
+    assert next(read_json_lines(chunks(), Tally())).row == 1  # type: ignore[union-attr]
 
 
 def test_duplicates_are_named_with_the_first_row_of_that_content() -> None:

@@ -17,7 +17,7 @@ from tensorant_app.domain.evaluations import (
     decide,
 )
 from tensorant_app.domain.machines import MachineReason, MachineState
-from tensorant_app.domain.runs import Work
+from tensorant_app.domain.runs import CHECKPOINT_TIME, Work
 from tensorant_app.domain.steps import Cause
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -74,5 +74,6 @@ def test_it_starts_again_once_after_a_loss() -> None:
 
 
 def test_it_fails_at_its_time_limit() -> None:
-    assert path(RUNNING, RUNNING.deadline) == ["fail"]
+    assert path(RUNNING, RUNNING.deadline) == []
+    assert path(RUNNING, RUNNING.deadline + CHECKPOINT_TIME) == ["fail"]
     assert path(replace(RUNNING, work=Work.OVERRUN)) == ["fail"]

@@ -9,17 +9,17 @@ from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.run_form import (
     BY_NAME,
     FIELDS,
-    PRESETS,
     SETTINGS,
-    apply_preset,
     blank_form,
     changed_fields,
     complaints,
-    preset_of,
     read_settings,
+    read_trial,
     type_settings,
 )
 from tensorant_app.domain.run_groups import STATES, RunGroup
+from tensorant_app.domain.run_presets import PRESETS, apply_preset, preset_of
+from tensorant_app.domain.trials import TrialSettings
 
 
 def test_the_blank_form_reads_as_the_default_settings() -> None:
@@ -32,8 +32,8 @@ def test_the_blank_form_reads_as_the_default_settings() -> None:
 def test_every_field_says_its_range_or_its_choices_and_why(field: object) -> None:
     one = BY_NAME[field.name]  # type: ignore[attr-defined]
 
-    assert one.hint or one.choices or one.name == "gpu"
-    assert one.why or one.off_because or one.name in {"version", "baseline", "gpu"}
+    assert one.hint or one.choices or one.name == "gpu_type"
+    assert one.why or one.off_because or one.name in {"version", "baseline", "gpu_type"}
     assert not one.off_because or one.off_because.endswith(".")
     assert not one.choices or one.default in dict(one.choices)
 
@@ -46,6 +46,17 @@ def test_what_people_type_is_understood() -> None:
     assert (settings.context_length, settings.learning_rate, settings.epochs) == (4096, 1e-4, 5)
     assert settings.packing is False
     assert changed_fields({**blank_form(), "context_length": "2048"}) == []
+
+
+def test_the_bounds_of_a_trial_are_read_only_where_it_is_one() -> None:
+    typed = {**blank_form(), "trial_rows": "1,000", "trial_minutes": "2.5"}
+
+    assert read_trial(typed) is None
+    assert "trial_rows" in complaints({**typed, "purpose": "trial"})
+    assert read_trial({**blank_form(), "purpose": "trial", "trial_minutes": "2.5"}) == TrialSettings(trial_minutes=2.5)
+    assert complaints({**blank_form(), "purpose": "quick"}) == {
+        "purpose": "Choose a full training run or a small training trial."
+    }
 
 
 def test_every_wrong_field_is_named_with_a_sentence() -> None:

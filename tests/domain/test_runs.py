@@ -5,11 +5,22 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from itertools import product
+from typing import Any
 
 import pytest
 
 from tensorant_app.domain.machines import MachineReason, MachineState
-from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunFacts, RunReason, RunState, Work, decide
+from tensorant_app.domain.runs import (
+    CHECKPOINT_TIME,
+    KEEPS_MACHINE,
+    LIFECYCLE,
+    PAUSE_PATIENCE,
+    RunFacts,
+    RunReason,
+    RunState,
+    Work,
+    decide,
+)
 from tensorant_app.domain.steps import Cause
 
 NOON = datetime(2026, 11, 30, 12, tzinfo=UTC)
@@ -72,6 +83,23 @@ def test_a_finished_machine_walks_a_launching_run_to_its_adapter() -> None:
     facts = replace(AT_WORK, state=RunState.LAUNCHING, work=Work.DONE, is_adapter_verified=True)
 
     assert path(facts) == ["prepare", "train", "package", "ready"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"work": Work.OVERRUN},
+        {"deadline": NOON - CHECKPOINT_TIME},
+        {**LOST, "has_time_left": False},
+        {"state": RunState.PACKAGING, "work": Work.DONE, "is_adapter_verified": False},
+    ],
+    ids=["overrun", "deadline", "lost", "torn adapter"],
+)
+def test_a_trial_has_nothing_to_recover_so_it_has_failed(facts: dict[str, Any]) -> None:
+    trial = replace(AT_WORK, is_trial=True, **facts)
+
+    assert path(trial) == ["fail"]
+    assert path(replace(trial, is_trial=False)) in (["overrun"], ["stick"])
 
 
 def test_an_adapter_that_does_not_match_its_manifest_needs_recovery() -> None:
@@ -143,9 +171,65 @@ def test_a_refused_machine(reason: MachineReason, waits: bool, verb: str) -> Non
 def test_the_consoles_own_deadline_needs_nobodys_report() -> None:
     late = AT_WORK.deadline
 
-    assert path(AT_WORK, late) == ["overrun"]
     assert path(replace(AT_WORK, state=RunState.LAUNCHING, work=Work.NONE), late) == ["fail"]
+    assert path(AT_WORK, late) == [], "a trainer that was heard has time for its last checkpoint"
+    assert path(AT_WORK, late + CHECKPOINT_TIME) == ["overrun"]
 
 
 def test_nothing_new_means_no_step() -> None:
     assert path(AT_WORK) == []
+
+
+@pytest.mark.parametrize(
+    ("reason", "expected"),
+    [
+        (MachineReason.NOT_STARTED, RunReason.MACHINE_FAILED),
+        (MachineReason.RESTARTED, RunReason.MACHINE_FAILED),
+        (MachineReason.TOO_DEAR, RunReason.PRICE),
+    ],
+)
+@pytest.mark.parametrize("machine", [MachineState.RELEASING, MachineState.RELEASE_FAILED, MachineState.RELEASED])
+def test_a_machine_that_is_itself_at_fault_is_not_tried_again(
+    reason: MachineReason, expected: RunReason, machine: MachineState
+) -> None:
+    facts = replace(AT_WORK, machine=machine, machine_reason=reason, machine_sentence="No basic auth credentials.")
+
+    move = decide(facts, NOON)
+
+    assert move is not None
+    assert (move.verb, move.reason, move.sentence) == ("fail", expected, "No basic auth credentials.")
+
+
+def test_a_refusal_that_may_pass_waits_as_long_as_it_may() -> None:
+    facts = replace(
+        AT_WORK,
+        state=RunState.LAUNCHING,
+        work=Work.NONE,
+        machine=MachineState.ABSENT,
+        machine_reason=MachineReason.BUSY,
+        waits_for_capacity=True,
+    )
+
+    assert path(facts) == ["wait"]
+    assert path(replace(facts, waits_for_capacity=False)) == ["fail"]
+
+
+def test_a_pause_waits_for_the_checkpoint_but_not_for_ever() -> None:
+    facts = replace(AT_WORK, wants_pause=True, pause_wanted_at=NOON)
+
+    assert path(facts) == []
+    assert path(replace(facts, work=Work.PAUSED)) == ["pause"]
+    assert path(facts, NOON + PAUSE_PATIENCE) == ["pause"]
+    assert path(replace(facts, state=RunState.PACKAGING, work=Work.PACKAGING), NOON + PAUSE_PATIENCE) == []
+
+
+def test_a_pause_before_anything_was_heard_needs_no_checkpoint() -> None:
+    assert path(replace(AT_WORK, state=RunState.LAUNCHING, work=Work.NONE, wants_pause=True)) == ["pause"]
+
+
+def test_a_loss_says_how_far_it_was() -> None:
+    move = decide(replace(AT_WORK, losses=1, where=" at step 31 of 90", **LOST), NOON)
+
+    assert move is not None
+    assert move.sentence is not None
+    assert "disappeared for the second time at step 31 of 90" in move.sentence

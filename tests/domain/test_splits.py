@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tensorant_app.domain.copies import copy_key
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.domain.splits import Counts, Fractions, Shares, copy_key, split_rows, warn_few_test_rows
+from tensorant_app.domain.splits import Counts, Fractions, Shares, split_rows, warn_few_test_rows
 from trainer.contract import Split
 
 Rows = list[tuple[int, str]]

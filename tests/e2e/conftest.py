@@ -51,7 +51,14 @@ class Stack:
 
     @property
     def env(self) -> dict[str, str]:
-        return {**os.environ, "TENSORANT_DATA_DIR": str(self.data_dir), "TENSORANT_PORT": str(self.port)}
+        return {
+            **os.environ,
+            "TENSORANT_DATA_DIR": str(self.data_dir),
+            "TENSORANT_PORT": str(self.port),
+            # Nobody listens there: no test of these asks a provider that is not its own.
+            "TENSORANT_RUNPOD_API_URL": "http://127.0.0.1:9/v2",
+            "TENSORANT_RUNPOD_S3_URL": "http://127.0.0.1:9",
+        }
 
     def email(self, name: str) -> str:
         return self.people[name][0]

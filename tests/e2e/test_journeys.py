@@ -28,7 +28,8 @@ from tests.tiny_base import make_tiny_base
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-EPOCHS = 12
+EPOCHS = 30
+PINNED = "Invoice 4711 was charged twice"
 OWNER, VIEWER = "ada@northwind.example", "vera@northwind.example"
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 TICKETS = {
@@ -52,6 +53,7 @@ class Walked:
     draft: str
     scorecard: str
     baseline: str
+    trial: str
 
 
 def write_tickets(path: Path) -> None:
@@ -135,7 +137,7 @@ def import_tickets(page: Page, file: Path) -> str:
     press(page, "Make a dataset")
     page.get_by_label("Choose a JSONL file").set_input_files(file)
     made = arrive(page, "imports")
-    seen(main_text(page, "Not valid JSON"))
+    seen(main_text(page, "The row ends in the middle"))
     seen(main_text(page, "No assistant reply").or_(main_text(page, "The last message is no reply")))
     with page.expect_download() as download:
         press(page, "Errors", "link")
@@ -171,8 +173,51 @@ def score_the_base(page: Page) -> None:
     seen(main_text(page, "Completed"))
 
 
-def configure(page: Page, project: str, name: str, epochs: int) -> str:
+def pin_prompts(page: Page, project: str) -> None:
+    """In the project's settings; every run answers them at its checkpoints."""
+    page.goto(routes.project_settings(project))
+    page.get_by_label("One prompt a line").fill(f"{PINNED}\nWhere is my parcel?")
+    press(page, "Pin prompts")
+    seen(page.get_by_text("Pinned", exact=True))
+    look(page, "project-settings")
+
+
+def try_first(page: Page, project: str) -> str:
+    """A small trial measures what the full run would take, and leaves its draft."""
     page.goto(routes.configure(project))
+    page.get_by_role("radio", name="Small training trial").click()
+    for label, value in (("Trial training rows", "48"), ("Trial steps", "12"), ("Trial time limit", "10")):
+        page.get_by_label(label, exact=True).fill(value)
+        page.keyboard.press("Tab")
+    seen(page.get_by_text("The settings below are those of the full run"))
+    look(page, "configure-trial")
+    trial = configure(page, project, "Triage, trial", EPOCHS, anew=False)
+    seen(page.get_by_role("main").get_by_text("Trial", exact=True))
+    start(page)
+    seen(page.get_by_role("alertdialog").get_by_text("What the full run would take is what it measures."))
+    look(page, "launch-trial")
+    press(page, "Start on this computer · free")
+    expect(page).to_have_title(re.compile("Completed"), timeout=LONG)
+    seen(page.get_by_role("heading", name="Training trial report"))
+    seen(page.get_by_role("table", name="Measurements of the training trial").get_by_text("12 of 12"))
+    seen(main_text(page, f"{60 * EPOCHS:,} optimizer steps, 8 of 10 such runs"))
+    seen(page.get_by_text("Neither a quality evaluation nor a quote"))
+    expect(page.get_by_role("button", name="Create full training draft")).to_be_enabled(timeout=LONG)
+    assert "adapter_model.safetensors" in download(page, "Diagnostic adapter").namelist()
+    look(page, "trial-report")
+    press(page, "Create full training draft")
+    page.wait_for_url(lambda url: "/runs/" in url and trial not in url)
+    seen(page.get_by_role("heading", name="Triage, trial full"))
+    start(page)
+    seen(page.get_by_role("alertdialog").get_by_text("From this run's trial", exact=False))
+    look(page, "launch-measured")
+    press(page, "Cancel")
+    return trial
+
+
+def configure(page: Page, project: str, name: str, epochs: int, *, anew: bool = True) -> str:
+    if anew:
+        page.goto(routes.configure(project))
     page.get_by_label("Name", exact=True).fill(name)
     for label in ("Dataset version", "Completed baseline"):
         chooser = seen(page.get_by_label(label))
@@ -243,6 +288,8 @@ def walked(stack: Stack, browser: Browser, tmp_path_factory: pytest.TempPathFact
         import_ = import_tickets(page, tickets)
         version = freeze_tickets(page)
         score_the_base(page)
+        pin_prompts(page, project)
+        trial = try_first(page, project)
         run = configure(page, project, "Triage, first try", EPOCHS)
         start(page)
         confirm(page)
@@ -261,6 +308,8 @@ def walked(stack: Stack, browser: Browser, tmp_path_factory: pytest.TempPathFact
 
         expect(page).to_have_title(re.compile("Completed|No gain"), timeout=LONG)
         seen(page.get_by_role("link", name="Open scorecard"))
+        seen(page.get_by_role("table", name="Measured at each checkpoint"))
+        seen(main_text(page, PINNED))
         look(page, "run-ended")
         press(page, "Open scorecard", "link")
         scorecard = arrive(page, "evaluations")
@@ -281,7 +330,7 @@ def walked(stack: Stack, browser: Browser, tmp_path_factory: pytest.TempPathFact
         draft = page.url.rstrip("/").rpartition("/")[2]
         page.goto(routes.evaluations(project))
         baseline = seen(page.get_by_role("main").get_by_role("link", name="Baseline")).get_attribute("href") or ""
-    return Walked(project, version, import_, run, cancelled, draft, scorecard, baseline)
+    return Walked(project, version, import_, run, cancelled, draft, scorecard, baseline, trial)
 
 
 def test_the_adapter_and_the_job_files_are_whole_and_hold_no_test_row(walked: Walked, stack: Stack, page: Page) -> None:
@@ -312,12 +361,13 @@ class TestAViewer:
             "projects": (routes.PROJECTS, text("Support triage")),
             "overview": (routes.overview(project), heading("Recent runs")),
             "data": (routes.data(project), text("tickets-2026.jsonl")),
-            "import": (routes.import_(project, walked.import_), text("Not valid JSON")),
+            "import": (routes.import_(project, walked.import_), text("The row ends in the middle")),
             "version": (routes.version(project, walked.version), text("Frozen")),
             "baseline": (routes.baseline(project), text("Completed")),
             "runs": (routes.runs(project), text("Triage, first try")),
             "configure": (routes.configure(project), text("Readiness")),
             "run": (routes.run(project, walked.run), heading("Loss")),
+            "run-trial": (routes.run(project, walked.trial), heading("Training trial report")),
             "run-cancelled": (routes.run(project, walked.cancelled), text("Create retry draft")),
             "run-draft": (routes.run(project, walked.draft), text("Start on this computer")),
             "evaluations": (routes.evaluations(project), text("Adapter against its baseline")),
@@ -344,6 +394,7 @@ class TestAViewer:
             ("runs", "Configure a run", "Viewers only look"),
             ("configure", "Save training run", "Viewers only look"),
             ("run-draft", "Start on this computer", "Viewers only look"),
+            ("run-trial", "Create full training draft", "Viewers only look"),
             ("run-cancelled", "Create retry draft", "Viewers only look"),
         ],
     )

@@ -9,31 +9,37 @@ import pytest
 
 from jobs import broker
 from tensorant_app.db.machines import Machine
-from tensorant_app.db.promise import take_lease
+from tensorant_app.db.promise import promise, take_lease
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import DenialReason, Denied, Transient, Unknown
 from tensorant_app.domain.machines import THIS_COMPUTER, MachineState, Presence, Use
 from tensorant_app.domain.members import Caller
 from tensorant_app.providers.base import MachineRequest
-from tensorant_app.services import machines
+from tensorant_app.providers.storage import FolderStore
+from tensorant_app.services import accounts, machines
+from tensorant_app.services.accounts import Door
 from tensorant_app.services.connections import volume_for
+from tensorant_app.settings import get_settings
 from tests import factories
 from tests.conftest import Clock
-from tests.fakes import FakeProvider
+from tests.fakes import INSTALLATION, FakeProvider
 from trainer.contract import RESULT, STATUS, Outcome, Phase, Result, Status, dump
-
-
-@pytest.fixture
-def provider(monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
-    broker.load_actors()
-    fake = FakeProvider()
-    monkeypatch.setattr("jobs.machines.provider_for", lambda session, organization_id: fake)
-    return fake
 
 
 @pytest.fixture
 def caller(database: str, clock: Clock) -> Caller:
     return factories.make_caller()
+
+
+@pytest.fixture
+def provider(caller: Caller, monkeypatch: pytest.MonkeyPatch) -> FakeProvider:
+    broker.load_actors()
+    fake = FakeProvider()
+    door = Door(caller.organization_id, fake, INSTALLATION)
+    monkeypatch.setattr("jobs.machines.provider_for", lambda *given: fake)
+    monkeypatch.setattr("jobs.machines.volume_for", lambda *given: FolderStore(get_settings().volume_dir))
+    monkeypatch.setattr("jobs.accounts.accounts.open_door", lambda session, account_id: door)
+    return fake
 
 
 @pytest.fixture
@@ -47,9 +53,12 @@ def machine_id(caller: Caller, run_id: UUID, clock: Clock) -> UUID:
 
 
 def tend(machine_id: UUID, clock: Clock, *, times: int = 1, pause: float = 2) -> None:
-    """Look as the worker does, each time a little later."""
+    """Look as the worker does, each time a little later: at the account, then at what it says of this machine."""
     for _ in range(times):
         clock.advance(seconds=pause)
+        with unit_of_work() as session:
+            promise(session, accounts.POLL, factories.ACCOUNT)
+        broker.perform(accounts.POLL, str(factories.ACCOUNT))
         broker.perform(machines.TEND, str(machine_id))
 
 
@@ -202,7 +211,7 @@ class TestReleasing:
 
         provider.on_release = refuse
         tend(machine_id, clock, times=3)
-        assert (row(machine_id).state, row(machine_id).sentence) == (
+        assert (row(machine_id).state, row(machine_id).release_problem) == (
             MachineState.RELEASE_FAILED,
             "The provider is busy.",
         )
@@ -288,6 +297,8 @@ class TestReports:
     def test_a_machine_long_past_its_deadline_is_released_whatever_it_says(
         self, provider: FakeProvider, machine_id: UUID, clock: Clock
     ) -> None:
+        tend(machine_id, clock)
+        self.put(row(machine_id), STATUS, self.status(row(machine_id), step=7))
         tend(machine_id, clock)
         clock.at = row(machine_id).deadline + machines.LATE - timedelta(minutes=1)
         tend(machine_id, clock)

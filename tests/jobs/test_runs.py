@@ -118,8 +118,8 @@ def world(sqlite_database: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, t
     provider = FakeProvider(THIS_COMPUTER)
     world = World(provider, clock)
     base = Base("tests/tiny-llama", factories.REVISION, str(tmp_path))
-    for module in ("machines", "runs", "evaluations"):
-        monkeypatch.setattr(f"jobs.{module}.provider_for", lambda session, organization_id: provider)
+    for module in ("jobs.machines", "tensorant_app.services.places"):
+        monkeypatch.setattr(f"{module}.provider_for", lambda *given: provider)
     for module in ("runs", "evaluations"):
         monkeypatch.setattr(f"jobs.{module}.find_base", lambda repo_id, revision: base)
     monkeypatch.setattr("jobs.runs.readiness.check_run", lambda subject, now: world.findings)

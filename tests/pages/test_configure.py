@@ -47,7 +47,7 @@ def test_the_page_can_be_drawn() -> None:
 def test_it_opens_with_defaults_and_what_they_mean(tab: Any) -> None:
     assert (tab.typed["epochs"], tab.preset, tab.changed, tab.kept) == ("3", "balanced", "All at their defaults", "")
     assert (tab.summary.rows, tab.summary.tokens, tab.summary.steps) == ("80", "8,000", "15")
-    assert tab.summary.source.startswith("No measurement yet")
+    assert tab.summary.source.startswith("by formula")
     assert tab.hints["version"] == "80 training, 10 validation, 60 test rows"
 
 

@@ -41,6 +41,8 @@ from tests.runpod_emulator.keys import Access as Access
 from tests.runpod_emulator.keys import Key as Key
 from tests.runpod_emulator.pods import Pace as Pace
 from tests.runpod_emulator.pods import Pod as Pod
+from tests.runpod_emulator.processes import RealTrainer as RealTrainer
+from tests.runpod_emulator.simulated import Script as Script
 from tests.runpod_emulator.transport import EmulatorTransport as EmulatorTransport
 from tests.runpod_emulator.transport import attach_s3 as attach_s3
 from tests.runpod_emulator.workers import Container as Container

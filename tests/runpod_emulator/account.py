@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -11,12 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from tests.runpod_emulator.billing import Meter, Record
-from tests.runpod_emulator.catalog import Catalog, Gpu
+from tests.runpod_emulator.catalog import Catalog
 from tests.runpod_emulator.clock import Clock
 from tests.runpod_emulator.containers import container_of
 from tests.runpod_emulator.faults import Fault, Faults
 from tests.runpod_emulator.keys import Key
-from tests.runpod_emulator.pods import LEGAL, Pace, Pod
+from tests.runpod_emulator.placing import placeable
+from tests.runpod_emulator.pods import Pace, Pod
 from tests.runpod_emulator.things import Things
 from tests.runpod_emulator.wire import ApiError
 from tests.runpod_emulator.workers import Start
@@ -49,6 +51,8 @@ class Account:
     start: Start
     """What runs in its containers."""
     api_url: str = "https://api.runpod.io/v2"
+    lock: threading.RLock = field(default_factory=threading.RLock)
+    """The world's own: requests are served by threads."""
     faults: Faults = field(default_factory=Faults)
     keys: dict[str, Key] = field(default_factory=dict)
     s3_keys: dict[str, str] = field(default_factory=dict)
@@ -60,6 +64,8 @@ class Account:
     revoked_until: datetime | None = None
     """Until then every key is refused."""
     things: Things = field(init=False)
+    _leaving: list[Pod] = field(default_factory=list)
+    """Pods whose program asks for their deletion."""
 
     def __post_init__(self) -> None:
         self.things = Things(self.clock, self.catalog, self.folder)
@@ -97,10 +103,14 @@ class Account:
 
     def tick(self) -> None:
         """Bring every Pod to the present."""
-        now = self.clock()
-        for pod in self.pods.values():
-            if pod.ended is None:
-                pod.advance(now)
+        with self.lock:
+            now = self.clock()
+            for pod in self.pods.values():
+                if pod.ended is None:
+                    pod.advance(now)
+            for pod in self._leaving:
+                self._delete_itself(pod, now)
+            self._leaving.clear()
 
     # What the API does.
 
@@ -137,7 +147,7 @@ class Account:
     def act(self, pod_id: str, action: str) -> Pod | None:
         """None where the Pod was terminated."""
         pod, now = self.find(pod_id), self.clock()
-        if action not in LEGAL[pod.status]:
+        if action not in pod.legal():
             raise ApiError(409, f"action {action!r} is not valid while the pod is {pod.status}")
         match action:
             case "terminate":
@@ -163,8 +173,17 @@ class Account:
             if volume_id in {None, volume.id}:
                 yield from volume.meter.told(now, lag)
 
+    def may_delete_itself(self, pod: Pod) -> bool:
+        return self.faults.take("pods.own", pod.name, (Fault.SELF_DELETE_REFUSED,)) is None
+
+    def _delete_itself(self, pod: Pod, now: datetime) -> None:
+        if self.may_delete_itself(pod):
+            pod.terminate(now)
+        else:
+            pod.say(now, "The Pod's own key may not delete it: 403.")
+
     def _create(self, body: Mapping[str, Any]) -> Pod:
-        gpu, count, wanted = self._placeable(body)
+        gpu, count, wanted = placeable(body, self.catalog, self.things)
         if self.balance <= 0 or self.faults.take("pods.create", body["name"], (Fault.NO_MONEY,)):
             raise ApiError(402, NO_MONEY)
         is_refused = self.faults.take("pods.create", body["name"], (Fault.NO_CAPACITY,)) is not None
@@ -179,27 +198,6 @@ class Account:
         pods = 2 if any(armed.fault is Fault.TWIN for armed in accidents) else 1
         return next(iter([self._build(body, dc, count, rate, accidents) for _ in range(pods)]))
 
-    def _placeable(self, body: Mapping[str, Any]) -> tuple[Gpu, int, Sequence[str]]:
-        """GPU type, count and data centers, once the rules that span several fields hold."""
-        mounts, gpu = body.get("mounts", {}), body.get("gpu")
-        if gpu is None:
-            raise ApiError(400, "gpu is required: this emulator rents no CPU pods")
-        if "persistent" in mounts and "network" in mounts:
-            raise ApiError(400, "mounts.persistent and mounts.network are mutually exclusive")
-        if "allowedCudaVersions" in gpu and "minCudaVersion" in gpu:
-            raise ApiError(400, "gpu.allowedCudaVersions and gpu.minCudaVersion are mutually exclusive")
-        if gpu["id"] not in self.catalog.gpus:
-            raise ApiError(400, f"gpu type {gpu['id']!r} does not exist")
-        if len(body.get("env", {})) > 50:
-            raise ApiError(400, "env: at most 50 variables")
-        wanted = list(body.get("dataCenterIds", []))
-        for mount in mounts.get("network", []):
-            volume = self.things.volume(mount["volumeId"])
-            if body.get("cloud", "SECURE") != "SECURE":
-                raise ApiError(400, "network volumes need the secure cloud")
-            wanted = [volume.dc] if not wanted or volume.dc in wanted else ["nowhere"]
-        return self.catalog.gpus[gpu["id"]], gpu.get("count", 1), wanted
-
     def _build(self, body: Mapping[str, Any], dc: str, count: int, rate: Decimal, accidents: Sequence[Any]) -> Pod:
         pod_id = self._new_id()
         pod = Pod(
@@ -213,7 +211,7 @@ class Account:
             pace=self.pace,
             meter=Meter(pod_id, faults=accidents),
             start=self.start,
-            contain=lambda p: container_of(p, self.folder, self.things, self.api_url),
+            contain=lambda p: container_of(p, self.folder, self.things, self.api_url, lambda: self._leaving.append(p)),
             give_back=self._give_back,
             faults=accidents,
         )

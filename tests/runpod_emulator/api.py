@@ -11,6 +11,7 @@ from urllib.parse import unquote
 
 from tests.runpod_emulator.account import Account
 from tests.runpod_emulator.faults import Armed, Fault
+from tests.runpod_emulator.keys import Key
 from tests.runpod_emulator.logs import Asked, stream
 from tests.runpod_emulator.operations import HANDLERS, Asking
 from tests.runpod_emulator.pod_view import ODD_STATUS
@@ -53,7 +54,7 @@ def _handle(world: World, request: Request, request_id: str) -> Response:
         call.note(answer.status)
         return answer
     try:
-        if not key.may(operation, writes=request.method != "GET", pod_id=entity_id or None):
+        if not _is_allowed(account, key, operation, request.method, entity_id):
             raise ApiError(403, "access denied")
         response = _carry_out(Asking(world, account, request, entity_id, _body(operation, raw)), operation)
     except ApiError as error:
@@ -63,6 +64,13 @@ def _handle(world: World, request: Request, request_id: str) -> Response:
     response.headers.update(headers)
     response.delay = struck.seconds if struck else 0.0
     return _after(response, account.faults.take(operation, name, (Fault.ANSWER_LOST, Fault.ERROR_AFTER)))
+
+
+def _is_allowed(account: Account, key: Key, operation: str, method: str, entity_id: str) -> bool:
+    if not key.may(operation, writes=method != "GET", pod_id=entity_id or None):
+        return False
+    deletes_itself = key.pod_id is not None and method == "DELETE"
+    return not deletes_itself or account.may_delete_itself(account.find(entity_id))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +159,9 @@ _BEFORE: Mapping[Fault, Callable[[Armed], Response | None]] = {
     Fault.HTML: lambda armed: Response(502, {"content-type": "text/html"}, HTML),
     Fault.FORBIDDEN: lambda armed: ApiError(403, "key lacks write access to pods").response(),
     Fault.DELETE_REFUSED: lambda armed: ApiError(500, "could not delete the pod").response(),
+    Fault.NO_EXEC_FORM: lambda armed: ApiError(
+        422, "Request validation failed.", ["$: additional properties 'entrypoint', 'cmd' not allowed"]
+    ).response(),
     Fault.STOP_REFUSED: lambda armed: ApiError(409, "action is not valid for this pod").response(),
 }
 """What happens instead of the request; None where it is carried out all the same."""

@@ -105,6 +105,8 @@ class Catalog:
         return [self.data_center_answer(request, dc_id) for dc_id in self.data_centers]
 
     def data_center_answer(self, request: Request, dc_id: str) -> dict[str, Any]:
+        expands = request.asked_words("include", {"GPU_AVAILABILITY", "CPU_AVAILABILITY"})
+        request.asked_words("globalNetwork", {"true", "false"})
         if dc_id not in self.data_centers:
             raise ApiError(404, "data center not found")
         dc = self.data_centers[dc_id]
@@ -116,7 +118,7 @@ class Catalog:
             "compliance": [],
             "networkVolumeTypes": list(dc.volume_types),
         }
-        if "GPU_AVAILABILITY" in (request.asked("include") or "").split(","):
+        if "GPU_AVAILABILITY" in expands:
             answer["gpuAvailability"] = [
                 {"id": gpu.id, "name": gpu.name, "availability": level(self.free(dc.id, gpu.id))}
                 for gpu in self.gpus.values()
@@ -159,14 +161,13 @@ def level(free: int) -> str:
 
 
 def _wants_availability(request: Request) -> bool:
-    include, product = request.asked("include"), request.asked("product")
-    if include not in {None, "AVAILABILITY"}:
-        raise ApiError(422, "Request validation failed.", [f"query.include: {include!r} is not supported"])
-    if (include is None) != (product is None):
+    include = request.asked_words("include", {"AVAILABILITY"})
+    product = request.asked_words("product", {"POD", "CLUSTER", "SERVERLESS"})
+    if bool(include) != bool(product):
         raise ApiError(400, "include=AVAILABILITY and product must be given together")
-    if include is None and any(request.asked(name) for name in ("count", "cloud", "minCudaVersion", "cudaVersions")):
+    if not include and any(request.asked(name) for name in ("count", "cloud", "minCudaVersion", "cudaVersions")):
         raise ApiError(400, "count, cloud and CUDA filters need include=AVAILABILITY")
-    return include is not None
+    return bool(include)
 
 
 def _is_new_enough(dc: DataCenter, min_cuda: str | None) -> bool:

@@ -31,7 +31,7 @@ def clock(emulator: Emulator) -> VirtualClock:
 @pytest.fixture
 def api(emulator: Emulator) -> Iterator[httpx.Client]:
     headers = {"authorization": f"Bearer {emulator.key}"}
-    with httpx.Client(base_url=emulator.api_url, headers=headers) as client:
+    with httpx.Client(base_url=emulator.api_url, headers=headers, verify=False) as client:
         yield client
 
 

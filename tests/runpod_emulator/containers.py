@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+import shlex
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tests.runpod_emulator.pods import Pod
 from tests.runpod_emulator.things import Things
@@ -13,7 +16,7 @@ from tests.runpod_emulator.workers import Container
 _SECRET = re.compile(r"\{\{\s*RUNPOD_SECRET_(\w+)\s*\}\}")
 
 
-def container_of(pod: Pod, folder: Path, things: Things, api_url: str) -> Container:
+def container_of(pod: Pod, folder: Path, things: Things, api_url: str, release: Callable[[], None]) -> Container:
     """`folder` is the account's."""
     spec, mounts = pod.spec, pod.spec.get("mounts", {})
     network, kept = next(iter(mounts.get("network", [])), None), mounts.get("persistent")
@@ -21,7 +24,7 @@ def container_of(pod: Pod, folder: Path, things: Things, api_url: str) -> Contai
     return Container(
         pod_id=pod.id,
         name=pod.name,
-        command=(*spec.get("entrypoint", ()), *(spec.get("cmd") or spec.get("args", "").split())),
+        command=_command(spec),
         env=_env(pod, network, things, api_url),
         mount=network["path"] if network else kept["path"] if kept else None,
         volume=things.volume(network["volumeId"]).folder if network else own / "kept" if kept else None,
@@ -29,7 +32,16 @@ def container_of(pod: Pod, folder: Path, things: Things, api_url: str) -> Contai
         boot=pod.boots,
         gpus=pod.gpus,
         say=pod.say,
+        release=release,
     )
+
+
+def _command(spec: Mapping[str, Any]) -> Sequence[str]:
+    """The exec form, or the older field: JSON with both parts, or words as a shell splits them."""
+    args = spec.get("args", "")
+    if args.startswith("{"):
+        return _command({name: words for name, words in json.loads(args).items() if name != "args"})
+    return [*spec.get("entrypoint", ()), *(spec.get("cmd") or shlex.split(args))]
 
 
 def _env(pod: Pod, network: Mapping[str, str] | None, things: Things, api_url: str) -> dict[str, str]:

@@ -39,6 +39,8 @@ class Fault(Enum):
     )
     DELETE_LATE = Kind("pods.delete", "The answer is 204; the Pod runs on and is listed for `seconds`.", 120)
     STOP_REFUSED = Kind("pods.action", "The action is refused: 409.")
+    SELF_DELETE_REFUSED = Kind("pods.own", "The key inside the Pod may not delete that Pod: 403.")
+    NO_EXEC_FORM = Kind("pods.create", "An older front end: entrypoint and cmd are refused with 422.")
     KEY_REVOKED = Kind("account", "Every key of the account is answered 401 for `seconds`; 0 is for ever.")
 
     # What becomes of the next Pod that is created.
@@ -56,6 +58,7 @@ class Fault(Enum):
     COST_UNTOLD = Kind(
         "machine", "Cost and uptime read 0 until `seconds` after creation; it is billed all the same.", 600
     )
+    NO_STOP = Kind("machine", "The Pod's actions never hold stop, and stopping it is refused: 409.")
     EXIT_LOOP = Kind("machine", "When the container's program ends, it is started again, for ever.")
     RESTARTED = Kind("machine", "The container is killed `seconds` after creation and started again.", 240)
     CRASHED = Kind("machine", "The container's program is killed `seconds` after creation: EXITED.", 240)

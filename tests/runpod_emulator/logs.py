@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -34,9 +35,13 @@ class LogLine:
 @dataclass(slots=True)
 class Logs:
     lines: list[LogLine] = field(default_factory=list)
+    _adding: threading.Lock = field(default_factory=threading.Lock)
+    """A real program's output is read by a thread of its own."""
 
     def add(self, at: datetime, source: str, text: str) -> None:
-        self.lines += [LogLine(at, len(self.lines) + i, source, line) for i, line in enumerate(text.splitlines(), 1)]
+        with self._adding:
+            for line in text.splitlines():
+                self.lines.append(LogLine(at, len(self.lines) + 1, source, line))
 
     def said(self, source: str) -> list[str]:
         return [line.text for line in self.lines if line.source == source]
@@ -74,8 +79,11 @@ class Asked:
 
 
 def stream(logs: Logs, asked: Asked, wait: Callable[[], bool]) -> Iterator[bytes]:
-    """Events as they come; `wait` answers False when nothing more can come."""
-    index = asked.first(logs.lines)
+    """Events as they come, from now on; `wait` answers False when nothing more can come."""
+    return _events(logs, asked, wait, asked.first(logs.lines))
+
+
+def _events(logs: Logs, asked: Asked, wait: Callable[[], bool], index: int) -> Iterator[bytes]:
     goes_on = True
     while goes_on:
         goes_on = wait()

@@ -28,6 +28,11 @@ class Asking:
 Handler = Callable[[Asking], tuple[int, Any]]
 
 
+def _list_pods(a: Asking) -> tuple[int, Any]:
+    a.request.asked_words("includeClusterPods", {"true", "false"})
+    return 200, {"pods": [_pod(a, pod) for pod in a.account.shown()]}
+
+
 def _delete_pod(a: Asking) -> tuple[int, Any]:
     a.account.delete(a.id)
     return 204, None
@@ -60,7 +65,7 @@ def _bill(a: Asking, item: str) -> tuple[int, Any]:
 
 
 HANDLERS: Mapping[str, Handler] = {
-    "pods.list": lambda a: (200, {"pods": [_pod(a, pod) for pod in a.account.shown()]}),
+    "pods.list": _list_pods,
     "pods.create": lambda a: (201, _pod(a, a.account.create(a.body))),
     "pods.get": lambda a: (200, _pod(a, a.account.find(a.id))),
     "pods.update": _update_pod,

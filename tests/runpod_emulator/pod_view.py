@@ -8,7 +8,7 @@ from typing import Any
 
 from tests.runpod_emulator.clock import text_of
 from tests.runpod_emulator.faults import Fault
-from tests.runpod_emulator.pods import ENDED, LEGAL, Pod
+from tests.runpod_emulator.pods import ENDED, Pod
 
 ODD_STATUS = "MIGRATING"
 """What a Pod's status reads under `Fault.UNKNOWN_STATUS`."""
@@ -30,7 +30,7 @@ def pod_answer(pod: Pod, now: datetime) -> dict[str, Any]:
         "registry": spec.get("registry"),
         "template": None,
         "status": ODD_STATUS if is_before(pod, Fault.UNKNOWN_STATUS, now) else pod.status,
-        "actions": list(LEGAL[pod.status]),
+        "actions": pod.legal(),
         "gpu": {"id": spec["gpu"]["id"], "count": pod.gpus},
         "cloud": spec.get("cloud", "SECURE"),
         "dataCenterId": pod.dc,

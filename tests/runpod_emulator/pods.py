@@ -91,6 +91,11 @@ class Pod:
         if armed := self.fault(Fault.HIDDEN):
             self.hide(self.created, armed.seconds)
 
+    def legal(self) -> list[str]:
+        """The actions that may be asked of it now."""
+        can_stop = not self.fault(Fault.NO_STOP)
+        return [action for action in LEGAL[self.status] if can_stop or action != "stop"]
+
     def fault(self, fault: Fault) -> Armed | None:
         return next((armed for armed in self.faults if armed.fault is fault), None)
 
@@ -230,5 +235,6 @@ class Pod:
         self.logs.add(at, CONTAINER, text)
 
     def _disk_rate(self, per_gb: Decimal, *, only_kept: bool = False) -> Decimal:
-        kept = self.spec.get("mounts", {}).get("persistent", {}).get("size", 0)
-        return per_gb * (kept if only_kept else kept + self.spec.get("disk", 20))
+        kept: int = self.spec.get("mounts", {}).get("persistent", {}).get("size", 0)
+        disk: int = 0 if only_kept else self.spec.get("disk", 20)
+        return per_gb * (kept + disk)

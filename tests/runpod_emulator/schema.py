@@ -83,6 +83,8 @@ def _object_errors(schema: Schema, value: dict[str, Any], at: str) -> Iterator[s
 def _is(kind: str, value: Any) -> bool:
     if isinstance(value, bool) and kind != "boolean":
         return False
+    if kind == "integer" and isinstance(value, float):
+        return value.is_integer()
     return isinstance(value, _TYPES[kind])
 
 

@@ -34,7 +34,7 @@ class Server:
     def start(self) -> None:
         self.world.wait = self._wait
         for server in (self._api, self._s3):
-            threading.Thread(target=server.serve_forever, args=(0.05,), name="emulator", daemon=True).start()
+            threading.Thread(target=server.serve_forever, args=(0.01,), name="emulator", daemon=True).start()
 
     def close(self) -> None:
         self._closed.set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import httpx
 import pytest
@@ -64,7 +65,7 @@ def test_beyond_the_quota_comes_429_with_the_seconds_to_wait(
     ],
 )
 def test_a_body_that_breaks_the_contract_is_422_and_names_the_field(
-    api: httpx.Client, changes: dict[str, object], error: str
+    api: httpx.Client, changes: dict[str, Any], error: str
 ) -> None:
     answer = api.post("/pods", json=pod_body(**changes))
 
@@ -84,7 +85,7 @@ def test_a_body_that_breaks_the_contract_is_422_and_names_the_field(
     ],
 )  # fmt: skip
 def test_rules_over_several_fields_are_told_in_words(
-    api: httpx.Client, changes: dict[str, object], status: int, detail: str
+    api: httpx.Client, changes: dict[str, Any], status: int, detail: str
 ) -> None:
     answer = api.post("/pods", json=pod_body(**changes))
 
@@ -204,6 +205,20 @@ def test_availability_needs_a_product_and_a_product_needs_availability(api: http
     assert api.get("/catalog/gpus?include=AVAILABILITY").status_code == 400
     assert api.get("/catalog/gpus?product=POD").status_code == 400
     assert api.get("/catalog/gpus?count=2").status_code == 400
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/pods?includeClusterPods=5",
+        "/catalog/gpus?include=EVERYTHING&product=POD",
+        "/catalog/gpus?include=AVAILABILITY&product=MOON",
+        "/catalog/datacenters?include=WEATHER",
+        "/catalog/datacenters?globalNetwork=maybe",
+    ],
+)
+def test_a_known_parameter_with_a_word_that_it_does_not_take_is_422(api: httpx.Client, path: str) -> None:
+    assert api.get(path).status_code == 422
 
 
 def test_data_centers_tell_where_volumes_can_be(api: httpx.Client) -> None:

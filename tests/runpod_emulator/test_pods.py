@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -127,7 +128,7 @@ def test_gpus_are_taken_from_the_stock_of_one_data_center_and_given_back(emulato
     ],
     ids=["another data center than the volume's", "too many", "CUDA too new", "community only"],
 )
-def test_what_cannot_be_placed_reads_as_no_capacity(api: httpx.Client, changes: dict[str, object]) -> None:
+def test_what_cannot_be_placed_reads_as_no_capacity(api: httpx.Client, changes: dict[str, Any]) -> None:
     refused = api.post("/pods", json=pod_body(**changes))
 
     assert refused.status_code == 400

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, BinaryIO
@@ -24,6 +24,13 @@ class Request:
 
     def asked(self, name: str) -> str | None:
         return next((value for key, value in self.query if key == name), None)
+
+    def asked_words(self, name: str, allowed: Collection[str]) -> list[str]:
+        """A comma-separated list, or one word; 422 where a word is not among the allowed ones."""
+        words = [word for key, value in self.query if key == name for word in value.split(",")]
+        if unknown := [word for word in words if word not in allowed]:
+            raise ApiError(422, "Request validation failed.", [f"query.{name}: {unknown[0]!r} is not supported"])
+        return words
 
 
 @dataclass(slots=True)

@@ -30,6 +30,8 @@ class Container:
     gpus: int
     say: Callable[[datetime, str], None]
     """Write to the container's log."""
+    release: Callable[[], None]
+    """Ask the provider, with the Pod's own key, to delete this Pod."""
 
     def value_of(self, option: str) -> str | None:
         """The word behind `--option` in the command."""

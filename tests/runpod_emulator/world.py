@@ -72,6 +72,7 @@ class World:
             folder=self.folder / f"account-{number}",
             start=self._start_worker,
             api_url=self.api_url,
+            lock=self.lock,
         )
         self.accounts[account.id] = account
         self.add_key(account, Key(f"rpa_emulator_{number}"))

@@ -7,6 +7,7 @@ import inspect
 import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -14,11 +15,13 @@ import pytest
 from sqlmodel import Session, SQLModel, select
 
 from tensorant_app import services
+from tensorant_app.db.accounts import StrayMachine
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
-from tensorant_app.db.organizations import Member
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.organizations import Member, Organization
 from tensorant_app.db.projects import Project
-from tensorant_app.db.runs import Adapter, Run
+from tensorant_app.db.runs import Adapter, AdapterUpload, Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain import run_form
@@ -26,12 +29,16 @@ from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.errors import Forbidden, NotFound
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import ALLOWED, OPERATOR_MAY, Caller, Permission, Role, operator
-from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.runs import AdapterUploadState, RunPurpose, RunState
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.domain.splits import Fractions
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import (
+    accounts,
+    adapter_uploads,
     baselines,
     bases,
     connecting,
@@ -41,23 +48,30 @@ from tensorant_app.services import (
     estimates,
     evaluations,
     examples,
+    gpus,
     imports,
     launches,
     links,
     logs,
+    machines,
     metrics,
     offers,
     organizations,
     overview,
     previews,
     projects,
+    recoveries,
     row_errors,
     run_details,
     run_list,
     runs,
+    samples,
     scorecards,
     sealing,
     sessions,
+    slots,
+    strays,
+    trials,
     uploads,
     versions,
 )
@@ -97,6 +111,7 @@ class World:
     queued_run: UUID
     failed_run: UUID
     scored_run: UUID
+    finished_trial: UUID
     connection: UUID
 
 
@@ -125,6 +140,11 @@ CASES: dict[str, Case] = {
     "connecting.remove_connection": Case(
         Permission.OWN, lambda s, c, w: connecting.remove_connection(s, c, w.connection)
     ),
+    "slots.set_slots": Case(Permission.ADMINISTER, lambda s, c, w: slots.set_slots(s, c, "3"), is_own=True),
+    "projects.set_budget": Case(Permission.ADMINISTER, lambda s, c, w: projects.set_budget(s, c, w.project_id, "200")),
+    "projects.show_budget": Case(Permission.SEE, lambda s, c, w: projects.show_budget(s, c, w.project_id)),
+    "gpus.list_gpus": Case(Permission.SEE, lambda s, c, w: gpus.list_gpus(s, c, w.project_id, typed(w))),
+    "gpus.complete_form": Case(Permission.SEE, lambda s, c, w: gpus.complete_form(s, c, w.project_id, typed(w))),
     "offers.note_looking": Case(
         Permission.SEE, lambda s, c, w: offers.note_looking(s, c, 2), is_own=True, is_personal=True
     ),
@@ -137,6 +157,23 @@ CASES: dict[str, Case] = {
     "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
     "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
     "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
+    "accounts.list_accounts": Case(Permission.SEE, lambda s, c, w: accounts.list_accounts(s, c), is_own=True),
+    "adapter_uploads.cancel_any": Case(
+        Permission.PREPARE, lambda s, c, w: adapter_uploads.cancel_any(s, c, _handed_in(s, w.queued_run))
+    ),
+    "adapter_uploads.finish_any": Case(
+        Permission.PREPARE, lambda s, c, w: adapter_uploads.finish_any(s, c, _handed_in(s, w.queued_run))
+    ),
+    "adapter_uploads.show_any": Case(
+        Permission.PREPARE, lambda s, c, w: adapter_uploads.show_any(s, c, _handed_in(s, w.queued_run))
+    ),
+    "adapter_uploads.show_uploaded": Case(
+        Permission.SEE, lambda s, c, w: adapter_uploads.show_uploaded(s, c, w.queued_run)
+    ),
+    "adapter_uploads.start_adapter_upload": Case(
+        Permission.SPEND,
+        lambda s, c, w: adapter_uploads.start_adapter_upload(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY), 100),
+    ),
     "baselines.list_baselines": Case(Permission.SEE, lambda s, c, w: baselines.list_baselines(s, c, w.project_id)),
     "bases.inspect_for": Case(
         Permission.PREPARE, lambda s, c, w: bases.inspect_for(c, BASE_REPO_ID, BASE_REVISION), is_own=True
@@ -151,6 +188,9 @@ CASES: dict[str, Case] = {
     "downloads.import_errors": Case(Permission.SEE, lambda s, c, w: downloads.import_errors(s, c, w.ready)),
     "downloads.job_files": Case(Permission.SEE, lambda s, c, w: downloads.job_files(s, c, w.draft_run)),
     "drafts.copy_to_form": Case(Permission.PREPARE, lambda s, c, w: drafts.copy_to_form(s, c, w.draft_run)),
+    "drafts.create_full_draft": Case(
+        Permission.PREPARE, lambda s, c, w: drafts.create_full_draft(s, c, w.finished_trial)
+    ),
     "drafts.create_retry_draft": Case(
         Permission.PREPARE, lambda s, c, w: drafts.create_retry_draft(s, c, w.failed_run)
     ),
@@ -232,6 +272,9 @@ CASES: dict[str, Case] = {
     "imports.cancel_import": Case(Permission.PREPARE, lambda s, c, w: imports.cancel_import(s, c, w.checking)),
     "imports.show_import": Case(Permission.SEE, lambda s, c, w: imports.show_import(s, c, w.ready)),
     "imports.read_errors": Case(Permission.SEE, lambda s, c, w: imports.read_errors(s, c, w.ready)),
+    "projects.pin_prompts": Case(Permission.PREPARE, lambda s, c, w: projects.pin_prompts(s, c, w.project_id, "Hello")),
+    "samples.show_samples": Case(Permission.SEE, lambda s, c, w: samples.show_samples(s, c, w.scored_run)),
+    "trials.show_trial": Case(Permission.SEE, lambda s, c, w: trials.show_trial(s, c, w.finished_trial)),
     "versions.create_version": Case(
         Permission.PREPARE, lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1)
     ),
@@ -253,6 +296,38 @@ CASES: dict[str, Case] = {
         Permission.STOP, lambda s, c, w: evaluations.cancel_evaluation(s, c, w.queued_evaluation)
     ),
     "evaluations.show_evaluation": Case(Permission.SEE, lambda s, c, w: evaluations.show_evaluation(s, c, w.baseline)),
+    "recoveries.confirm_evaluation_absent": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation))
+    ),
+    "recoveries.confirm_run_absent": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.confirm_run_absent(s, c, _checked(s, w.queued_run))
+    ),
+    "recoveries.extend_run": Case(
+        Permission.SPEND,
+        lambda s, c, w: recoveries.extend_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY), 12.0),
+    ),
+    "recoveries.pause_run": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.pause_run(s, c, _in(s, w.queued_run, RunState.TRAINING))
+    ),
+    "recoveries.resume_run": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.resume_run(s, c, _in(s, w.queued_run, RunState.PAUSED))
+    ),
+    "recoveries.retry_cleanup": Case(
+        Permission.SPEND,
+        lambda s, c, w: recoveries.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
+    ),
+    "recoveries.show_recovery": Case(Permission.SEE, lambda s, c, w: recoveries.show_recovery(s, c, w.failed_run)),
+    "recoveries.verify_run": Case(
+        Permission.SPEND, lambda s, c, w: recoveries.verify_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY))
+    ),
+    "recoveries.watch_machine": Case(
+        Permission.SEE, lambda s, c, w: recoveries.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD))
+    ),
+    "slots.show_slots": Case(Permission.SEE, lambda s, c, w: slots.show_slots(s, c), is_own=True),
+    "strays.list_strays": Case(Permission.SEE, lambda s, c, w: strays.list_strays(s, c), is_own=True),
+    "strays.terminate_stray": Case(
+        Permission.STOP, lambda s, c, w: strays.terminate_stray(s, c, _stray(s, w.organization_id))
+    ),
     "runs.save_draft": Case(
         Permission.PREPARE,
         lambda s, c, w: runs.save_draft(
@@ -303,6 +378,9 @@ def world(caller: Caller) -> World:
             queued_run=_run(session, draft, state=RunState.QUEUED),
             failed_run=_run(session, draft, state=RunState.FAILED),
             scored_run=_run(session, draft, state=RunState.EVALUATING, evaluation_id=queued.id),
+            finished_trial=_run(
+                session, draft, state=RunState.COMPLETED, purpose=RunPurpose.TRIAL, trial=TrialSettings().as_values()
+            ),
             connection=factories.connect(session, caller.organization_id).id,
         )
         offers.switch_off(session, operator(), "H100", "Not in our plan.", "")
@@ -391,8 +469,8 @@ def test_a_list_holds_nothing_of_another_organization(world: World) -> None:
 
     with reading() as session:
         assert [view.id for view in runs.list_runs(session, stranger)] == [own]
-        assert len(runs.list_runs(session, world.owner)) == 4
-        assert len(runs.list_runs(session, operator())) == 5
+        assert len(runs.list_runs(session, world.owner)) == 5
+        assert len(runs.list_runs(session, operator())) == 6
 
 
 class _Done(Exception):
@@ -430,6 +508,75 @@ def _connected(session: Session, caller: Caller) -> Caller:
     if caller.organization_id and not find_connection(session, caller.organization_id, ConnectionKind.RUNPOD_COMPUTE):
         factories.connect(session, caller.organization_id)
     return caller
+
+
+def _in(session: Session, run_id: UUID, state: RunState) -> UUID:
+    """The run, put into a state; nothing where there is no such run."""
+    if (run := session.get(Run, run_id)) is not None:
+        run.state = state
+    return run_id
+
+
+def _machine(session: Session, subject_id: UUID, state: MachineState, *, use: Use = Use.RUN) -> UUID:
+    """A machine of the run, or of the evaluation; an id of nothing where that is not there."""
+    subject = session.get(Run if use is Use.RUN else Evaluation, subject_id)
+    if subject is None:
+        return uuid4()
+    order = factories.make_order(subject.organization_id, subject_id, now_of(session), use=use)
+    machines.ask_machine(session, order, "train")
+    row = session.exec(select(Machine).where(Machine.subject_id == subject_id)).one()
+    row.state, subject.attempt = state, 1
+    return row.id
+
+
+def _checked(session: Session, subject_id: UUID) -> UUID:
+    """Its launch was looked for in vain."""
+    use = Use.RUN if session.get(Run, subject_id) else Use.EVALUATION
+    machine = session.get(Machine, _machine(session, subject_id, MachineState.ASKED, use=use))
+    if machine is not None:
+        long_ago = now_of(session) - timedelta(minutes=11)
+        machine.ask_sent_at = machine.answer_lost_at = machine.absent_since = long_ago
+        machine.absent_looks = 9
+        subject = session.get(Run, subject_id) or session.get_one(Evaluation, subject_id)
+        subject.state = RunState.LAUNCHING if isinstance(subject, Run) else EvaluationState.LAUNCHING
+    return subject_id
+
+
+def _handed_in(session: Session, run_id: UUID) -> UUID:
+    """An adapter.zip that is on its way."""
+    run = session.get(Run, run_id)
+    if run is None:
+        return uuid4()
+    row = AdapterUpload(
+        id=uuid4(),
+        created_at=now_of(session),
+        organization_id=run.organization_id,
+        run_id=run_id,
+        size=100,
+        state=AdapterUploadState.RECEIVING,
+    )
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def _stray(session: Session, organization_id: UUID) -> UUID:
+    if session.get(Organization, organization_id) is None:
+        return uuid4()
+    now = now_of(session)
+    row = StrayMachine(
+        id=uuid4(),
+        organization_id=organization_id,
+        account_id=factories.ACCOUNT,
+        name="tune-forgotten",
+        provider_id="pod_f",
+        provider_status="RUNNING",
+        first_seen_at=now,
+        seen_at=now,
+    )
+    session.add(row)
+    session.flush()
+    return row.id
 
 
 def _adapter(session: Session, run: Run) -> Adapter:

@@ -11,13 +11,15 @@ import pytest
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.estimates import Source
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunState
-from tensorant_app.services import estimates, launches
+from tensorant_app.services import drafts, estimates, launches
 from tensorant_app.services.estimates import Estimate
 from tests.conftest import NOON
 from tests.factories import ask_machine, make_caller, make_run
+from tests.services.test_trials import make_trial
 
 
 @pytest.fixture
@@ -48,10 +50,8 @@ def test_rows_tokens_and_steps_come_from_the_version_and_the_form(caller: Caller
     assert found is not None
     assert (found.rows, found.tokens_per_epoch, found.effective_batch) == (80, 8000, 32)
     assert (found.plan.steps_per_epoch, found.plan.total_steps) == (3, 6)
-    assert (found.shortest, found.source) == (
-        None,
-        "No measurement yet: no run of this project has trained to its end.",
-    )
+    assert (found.source, found.source_words.split(",")[0]) == (Source.FORMULA, "by formula")
+    assert timedelta(0) < (found.shortest or timedelta(0)) < (found.longest or timedelta(0))
 
 
 def test_time_is_measured_by_runs_that_trained_to_their_end(caller: Caller, run: Run) -> None:
@@ -61,9 +61,39 @@ def test_time_is_measured_by_runs_that_trained_to_their_end(caller: Caller, run:
 
     assert found is not None
     assert (found.shortest, found.longest) == (timedelta(seconds=680), timedelta(seconds=920))
-    assert found.source == "from 1 similar run"
+    assert (found.source, found.source_words) == (Source.RUNS, "from 1 similar run")
     assert other is not None
-    assert other.shortest is None
+    assert other.source is Source.FORMULA
+
+
+def test_this_runs_trial_measures_better_than_others_and_says_so(caller: Caller) -> None:
+    with reading() as session:
+        trial = session.get_one(Run, make_trial(caller))
+    with unit_of_work() as session:
+        draft = drafts.create_full_draft(session, caller, trial.id)
+    with reading() as session:
+        found = estimates.estimate_run(session, caller, draft.id)
+
+    assert (found.source, found.source_words) == (Source.TRIAL, "from this run's trial, optimizer steps only")
+    assert (found.shortest, found.longest) == (timedelta(seconds=800), timedelta(seconds=1000))
+
+
+def test_a_trial_is_no_similar_run(caller: Caller) -> None:
+    with reading() as session:
+        trial = session.get_one(Run, make_trial(caller, trial_report=None))
+        found = estimates.estimate_run(session, caller, trial.id)
+
+    assert found.source is Source.FORMULA
+
+
+def test_what_pulls_the_time_is_named_for_these_settings(caller: Caller, run: Run) -> None:
+    plain, slow = estimate(caller, run), estimate(caller, run, method="qlora", dropout="0.1", packing="off")
+
+    assert plain is not None
+    assert slow is not None
+    assert "a common system prompt" in plain.sway
+    assert "QLoRA, dropout above 0" in slow.sway
+    assert (slow.longest or timedelta(0)) > (plain.longest or timedelta(0))
 
 
 def test_a_run_that_stopped_half_way_measures_nothing(caller: Caller, run: Run) -> None:
@@ -72,7 +102,7 @@ def test_a_run_that_stopped_half_way_measures_nothing(caller: Caller, run: Run) 
     found = estimate(caller, run)
 
     assert found is not None
-    assert found.shortest is None
+    assert found.source is Source.FORMULA
 
 
 @pytest.mark.parametrize("typed", [{"epochs": "many"}, {"version": ""}, {"version": str(UUID(int=1))}])
@@ -93,4 +123,4 @@ def test_a_launch_says_how_many_slots_are_free(caller: Caller, run: Run) -> None
     with reading() as session:
         view = launches.show_launch(session, caller, run.id)
 
-    assert (view.slots_held, view.slots, view.maximum_runtime_hours) == (1, 2, 6.0)
+    assert (view.slots_held, view.slots, view.maximum_runtime) == (1, 2, timedelta(hours=6))

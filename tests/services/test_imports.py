@@ -89,17 +89,17 @@ class TestReading:
     @pytest.mark.parametrize(
         ("lines", "reason"),
         [
-            ([], "The file is empty; put one JSON object on each line."),
+            ([], "The file is empty; put at least one example into it."),
             (["", "  "], "The file is empty;"),
-            (["[", '{"messages": []}]'], "The file is a JSON array; write each element on a line of its own"),
-            (["question,answer", "a,b"], "None of the first 2 rows is a JSON object; put one whole object"),
+            (["colour,size", "a,b"], 'The rows hold "colour", "size", which is no layout that is known'),
             (['"text"'], "The only row is no JSON object;"),
+            ([{"prompt": "a", "chosen": "b", "rejected": "c"}], "The file holds preferences"),
             (
                 [{"messages": [{"role": "user", "content": "hello"}]}] * 3,
                 "No row of the file can be trained on. Read the list of errors, mend the file, and import it again.",
             ),
         ],
-        ids=["empty", "blank", "array", "table", "text", "no reply"],
+        ids=["empty", "blank", "table", "text", "preferences", "no reply"],
     )
     def test_a_file_without_a_row_to_train_on_fails_in_one_sentence(
         self, caller: Caller, dataset_id: UUID, tmp_path: Path, lines: list[object], reason: str

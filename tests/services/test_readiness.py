@@ -25,10 +25,10 @@ from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.money import FREE
-from tensorant_app.domain.readiness import Check, Finding, Verdict
+from tensorant_app.domain.readiness import RENTED_ONLY, Check, Finding, Verdict
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer
-from tensorant_app.services import readiness
+from tensorant_app.services import plans, readiness
 from tensorant_app.services.readiness import check_run, check_trainer, read_subject
 from tensorant_app.settings import get_settings
 from tests import factories
@@ -108,7 +108,7 @@ def ground(caller: Caller, clock: Clock, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_run_that_can_start_passes_every_check_there_is(ground: Ground) -> None:
     findings = ground.check()
 
-    assert set(findings) == set(Check)
+    assert set(findings) == set(Check) - RENTED_ONLY
     assert {finding.verdict for finding in findings.values()} == {Verdict.PASS}
     assert all(finding.sentence.endswith(".") for finding in findings.values())
 
@@ -285,7 +285,7 @@ def test_without_its_base_the_rest_is_checked_all_the_same(ground: Ground) -> No
 
     findings = ground.check()
 
-    assert set(Check) - set(findings) == {Check.MEMORY, Check.SPACE, Check.BASE_FIT}
+    assert set(Check) - RENTED_ONLY - set(findings) == {Check.MEMORY, Check.SPACE, Check.BASE_FIT}
     assert set(ground.refused()) == {Check.BASE, Check.BASELINE}
 
 
@@ -374,7 +374,7 @@ class TestTheTrainersCheck:
 def test_the_trainers_options_are_the_runs_settings() -> None:
     settings = RunSettings(epochs=7, learning_rate=1e-5, packing=False)
 
-    options = readiness.options_of(settings)
+    options = plans.options_of(settings)
 
     assert (options.epochs, options.learning_rate, options.packing) == (7, 1e-5, False)
     assert not hasattr(options, "maximum_runtime_hours")

@@ -18,7 +18,9 @@ from tensorant_app.domain.machines import MachineReason, MachineState
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.runs import RunState
 from tensorant_app.services import training
+from tensorant_app.services.adapters import TakenAdapter
 from tensorant_app.services.connections import store, volume_for
+from tensorant_app.services.places import Place
 from tensorant_app.services.training import RunTask
 from tests import factories
 from tests.conftest import Clock
@@ -83,7 +85,7 @@ def test_all_attempts_share_the_maximum_runtime(run_id: UUID, clock: Clock) -> N
     change_machine(run_id, state=MachineState.RELEASING, reason=MachineReason.LOST)
     take_steps(run_id)
 
-    order = training.order_machine(task_of(run_id), "local", "this-computer", clock())
+    order = training.order_machine(task_of(run_id), Place("local", "this-computer", None), clock())
 
     assert (order.attempt, order.deadline - clock()) == (2, timedelta(hours=4))
 
@@ -104,7 +106,7 @@ class TestTaking:
         change_machine(run_id, result=_stored(result))
         return task_of(run_id)
 
-    def take(self, task: RunTask) -> training.TakenAdapter | None:
+    def take(self, task: RunTask) -> TakenAdapter | None:
         with reading() as session:
             volume = volume_for(session, task.organization_id)
         return training.take_adapter(task, volume)

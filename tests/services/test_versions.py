@@ -9,6 +9,7 @@ from uuid import UUID
 import pyarrow.parquet as pq
 import pytest
 
+from jobs import broker
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
@@ -17,6 +18,7 @@ from tensorant_app.domain.splits import Counts, Fractions
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import versions
 from tensorant_app.services.connections import store
+from tensorant_app.services.versions import VersionView
 from tensorant_app.settings import get_settings
 from tests import data
 from tests.data import chat
@@ -270,6 +272,52 @@ class TestFreezing:
         assert any(reason.endswith("row 10: the template refuses it") for reason in reasons) or bad > 20
         assert bad <= 20 or reasons[-1] == "… and 5 more rows."
         assert data.show_version(caller, version_id).state is VersionState.DRAFT
+
+
+class TestTheSystemText:
+    @pytest.fixture
+    def refused(self, caller: Caller, dataset_id: UUID, tmp_path: Path) -> UUID:
+        """Two of eleven rows have a system text that the template has no role for."""
+        rows = [*data.chats(9), chat("SYSTEM says"), chat("SYSTEM says more")]
+        return data.draft(caller, data.read_import(caller, dataset_id, data.write_lines(tmp_path / "a.jsonl", rows)))
+
+    def merge(self, caller: Caller, version_id: UUID, *, merges: bool) -> VersionView:
+        with unit_of_work() as session:
+            versions.check_version(session, caller, version_id, merge_system=merges)
+        broker.perform(versions.REACT, str(version_id))
+        return data.show_version(caller, version_id)
+
+    def test_rows_refused_for_it_alone_are_counted_and_mended_by_merging(self, caller: Caller, refused: UUID) -> None:
+        checked = data.check(caller, refused)
+        merged = self.merge(caller, refused, merges=True)
+
+        assert checked.report is not None
+        assert merged.report is not None
+        assert (checked.report.mask.system_refused, checked.merge_system) == (2, False)
+        assert (merged.report.mask.errors, merged.merge_system) == ((), True)
+        assert data.freeze(caller, refused).state is VersionState.FROZEN
+
+    def test_checked_again_it_stays_where_it_was_put_until_it_is_put_back(self, caller: Caller, refused: UUID) -> None:
+        self.merge(caller, refused, merges=True)
+
+        assert data.check(caller, refused).merge_system is True
+        assert self.merge(caller, refused, merges=False).merge_system is False
+
+    def test_the_same_rows_read_otherwise_have_another_name(self, caller: Caller, version_id: UUID) -> None:
+        plain = self.merge(caller, version_id, merges=False).report
+        merged = self.merge(caller, version_id, merges=True).report
+
+        assert plain is not None
+        assert merged is not None
+        assert plain.content_sha256 != merged.content_sha256
+
+    def test_a_frozen_version_keeps_it_for_good(self, caller: Caller, version_id: UUID) -> None:
+        data.check(caller, version_id)
+        data.freeze(caller, version_id)
+
+        with pytest.raises(Conflict):
+            self.merge(caller, version_id, merges=True)
+        assert data.show_version(caller, version_id).merge_system is False
 
 
 def test_a_draft_has_no_report_for_jobs(caller: Caller, version_id: UUID) -> None:

@@ -24,7 +24,7 @@ def start(
 
 def run(arguments: Sequence[str], *, log: Path, verify: bool = False, patch: str = "") -> int:
     process = start(arguments, log=log, verify=verify, patch=patch)
-    process.join(60)
+    process.join(180)  # loading torch alone takes a minute on a very busy machine
     assert process.exitcode is not None, f"the process hangs; {log.read_text()}"
     return process.exitcode
 

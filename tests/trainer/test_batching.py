@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from itertools import chain
 from typing import Any
@@ -18,6 +19,8 @@ from trainer.loop import summed_loss
 from trainer.lora import add_lora
 
 STOPS = frozenset({2})
+DEVICE = os.environ.get("TENSORANT_TEST_DEVICE", "cpu")
+"""cuda, where docs/gpu-checklist.md asks for it."""
 
 
 def rows_of(tokenizer: Any, count: int) -> list[Encoded]:
@@ -35,17 +38,17 @@ def model(tiny_base: Any) -> Any:
     for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=0.05)
-    return adapted
+    return adapted.to(DEVICE)
 
 
 def alone(model: Any, rows: Sequence[Encoded]) -> torch.Tensor:
     """The reference: each row by itself, through the whole model, as anyone would write it."""
-    total = torch.zeros((), dtype=torch.float64)
+    total = torch.zeros((), dtype=torch.float64, device=DEVICE)
     for row in rows:
-        logits = model(input_ids=torch.tensor([row.ids])).logits[0]
+        logits = model(input_ids=torch.tensor([row.ids], device=DEVICE)).logits[0]
         for start, end in row.trained:
             total = total + cross_entropy(
-                logits[start - 1 : end - 1], torch.tensor(row.ids[start:end]), reduction="sum"
+                logits[start - 1 : end - 1], torch.tensor(row.ids[start:end], device=DEVICE), reduction="sum"
             )
     return total
 

@@ -65,6 +65,17 @@ def test_all_turns_of_a_stable_template_stand_in_one_sequence() -> None:
     assert learned(one) == ["hello<|im_end|>", "again<|im_end|>"]
 
 
+def test_a_reply_with_weight_0_is_read_and_not_learned() -> None:
+    guessed = [*TWO_TURNS[:2], {**TWO_TURNS[2], "weight": 0}, *TWO_TURNS[3:]]
+
+    (one,) = encode(CHATML, guessed)
+
+    assert learned(one) == ["again<|im_end|>"]
+    assert "hello" in one.text
+    with pytest.raises(TrainerError, match="no assistant reply to learn from"):
+        encode(CHATML, guessed[:3])
+
+
 def test_the_spans_of_the_text_are_the_trained_tokens() -> None:
     (one,) = encode(CHATML, TWO_TURNS)
 

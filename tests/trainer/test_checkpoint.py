@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +15,9 @@ import pytest
 import torch
 
 from tests.trainer.conftest import OPTIONS
+from tests.trainer.faults import FULL, KILLED, PASSED, every_stage
 from trainer import checkpoint
-from trainer.checkpoint import Progress, newest, restore, rng_state, save
+from trainer.checkpoint import Progress, load_adapter, name_of, newest, restore, rng_state, save
 from trainer.errors import failure_of
 from trainer.loop import fits_of, make_optimizer
 from trainer.lora import add_lora
@@ -84,6 +86,37 @@ def test_a_full_disk_at_any_stage_leaves_a_checkpoint_to_resume_from(
     found = newest([tmp_path], FITS)
     assert found is not None
     assert found.name in ({"step-000004"} if stage not in ("rename", "check") else {"step-000004", "step-000008"})
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["killed", "full"])
+def test_whatever_the_disk_is_at_when_a_save_ends_the_newest_verified_checkpoint_is_there(
+    training: tuple[Any, torch.optim.Optimizer], tmp_path: Path, full: bool
+) -> None:
+    """`best` stands for the checkpoint whose adapter is kept, 4 for the one to resume from, 8 is being written."""
+    torch.set_num_threads(1)
+    before, folder = tmp_path / "before", tmp_path / "now"
+    best, four = save_at(before, training, 2).name, save_at(before, training, 4).name
+    shutil.copytree(before, folder)
+    found, ends = [], []
+
+    for stage, ended in every_stage(lambda: save_at(folder, training, 8), full=full):
+        newest_one = newest([folder], FITS)
+        assert newest_one is not None, stage
+        for name in (best, four, newest_one.name):
+            assert load_adapter(folder / name, training[0]), (stage, name)
+        assert not (full and list(folder.glob(".*"))), stage
+        found.append(newest_one.name)
+        ends.append(ended)
+        assert save_at(folder, training, 8).name == name_of(8), stage
+        assert newest([folder], FITS) == folder / name_of(8), stage
+        assert not list(folder.rglob(".*")), stage
+        shutil.rmtree(folder)
+        shutil.copytree(before, folder)
+
+    assert len(ends) > 30
+    assert set(ends) == {FULL if full else KILLED, PASSED}
+    assert found == sorted(found)
+    assert set(found) == {four, name_of(8)}
 
 
 def test_a_torn_checkpoint_is_passed_over(training: tuple[Any, torch.optim.Optimizer], tmp_path: Path) -> None:

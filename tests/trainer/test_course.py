@@ -14,7 +14,18 @@ from trainer import loop as loop_module
 from trainer.attempt import Attempt
 from trainer.base import load_model
 from trainer.checkpoint import Progress, rng_state
-from trainer.contract import EVENTS, METRICS, SAMPLES, AttemptKeys, Base, Outcome, Plan, hash_file, verify_folder
+from trainer.contract import (
+    CHECKPOINTS,
+    EVENTS,
+    METRICS,
+    SAMPLES,
+    AttemptKeys,
+    Base,
+    Outcome,
+    Plan,
+    hash_file,
+    verify_folder,
+)
 from trainer.curves import note_loss, note_validation, overfits, require_finite
 from trainer.errors import WORDINGS, TrainerError
 from trainer.loop import Loop
@@ -68,6 +79,8 @@ def test_memory_that_is_never_enough_in_validation_says_so_and_keeps_the_last_ch
     assert failure is not None
     assert (code, failure.code) == (32, "out_of_memory_in_validation")
     assert "in validation after step 4 of 24" in failure.message
+    assert "the last complete checkpoint, step-000004, is kept" in failure.advice
+    assert verify_folder(volume.root / keys.outputs / CHECKPOINTS / "step-000004").facts["step"] == 4
     assert "training itself fitted" in failure.message
     assert "shorter context" in failure.advice
 
@@ -130,7 +143,7 @@ def test_a_spike_that_heals_is_no_divergence() -> None:
 
 
 def test_a_step_without_a_token_to_learn_or_with_a_wild_gradient_is_named_before_the_weights_change() -> None:
-    with pytest.raises(TrainerError, match="Step 3 has no token to learn: 0 trained tokens") as masked:
+    with pytest.raises(TrainerError, match=r"Step 3 .*: 0 trained tokens .* gradient that is not a finite") as masked:
         require_finite(0.0, float("nan"), learned=0, step=3, rows=[8, 4])
     with pytest.raises(TrainerError, match="gradient was not a finite number at step 5, which had 12 trained") as wild:
         require_finite(1.2, float("nan"), learned=12, step=5, rows=[8, 4])

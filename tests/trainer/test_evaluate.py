@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.trainer.conftest import WORDS, Volume, animal_rows
+from tests.trainer.conftest import OPTIONS, WORDS, Volume, animal_rows
 from trainer.base import load_model, load_tokenizer, stop_tokens
 from trainer.chat import encode_prompt, encode_reply
-from trainer.contract import ANSWERS, STATUS, Answer, AttemptKeys, Outcome, Phase, Status, hash_file, load, load_lines
+from trainer.contract import (
+    ANSWERS,
+    EVENTS,
+    JOB,
+    STATUS,
+    Answer,
+    AttemptKeys,
+    EvaluateJob,
+    Outcome,
+    Phase,
+    Status,
+    hash_file,
+    load,
+    load_lines,
+    verify_folder,
+)
 from trainer.generate import Limits, Question, answer_all
-from trainer.questions import answer_room
+from trainer.questions import answer_room, readable
 from trainer.scores import exact_match, token_f1
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 @pytest.fixture(scope="session")
@@ -107,6 +127,26 @@ def test_an_evaluation_writes_an_answer_for_each_row_in_order(volume: Volume, ev
     assert result.scores["exact_match"] == sum(answer.exact for answer in answers) / 13
     assert result.scores["token_f1"] == pytest.approx(sum(answer.f1 for answer in answers) / 13)
     assert result.scores["likelihood"] == sum(answer.likely_correct or False for answer in answers) / 13
+
+
+def test_an_answer_that_does_not_stop_ends_at_its_limit_is_counted_and_holds_up_no_other(
+    volume: Volume, tokenizer: Any
+) -> None:
+    """The tiny base's stop token has no weight: it never ends by itself. Case sv-03."""
+    keys = volume.add_evaluation("endless", max_new_tokens=5, batch_size=4)
+
+    assert volume.run("evaluate", keys) == 0
+
+    result = volume.result(keys)
+    lines = (volume.root / keys.outputs / ANSWERS).read_text().splitlines(keepends=True)
+    answers = list(load_lines(Answer, lines))
+    endless = [answer for answer in answers if not answer.stopped]
+    assert len(answers) == 13
+    assert len(endless) > 6
+    assert result.scores["did_not_stop"] == len(endless)
+    assert not any("<|" in answer.answer for answer in answers)
+    ids = tokenizer("The bell rings at noon. <|im_end|>", add_special_tokens=False)["input_ids"]
+    assert readable(tokenizer, ids) == "The bell rings at noon."
 
 
 def test_the_status_tells_how_many_rows_are_answered(volume: Volume, evaluated: AttemptKeys) -> None:
@@ -203,3 +243,38 @@ def test_the_longest_label_can_be_said_whole(volume: Volume) -> None:
     assert needed <= room < needed + 8
     assert answer_room(256, (), tokenizer) == 256
     assert answer_room(3, ("yes", label), tokenizer) == 3
+
+
+def test_an_adapter_of_a_quantised_base_is_scored_on_that_base(volume: Volume, evaluated: AttemptKeys) -> None:
+    from trainer import evaluate
+
+    run = volume.add_run("quantised-scored", options=replace(OPTIONS, method="qlora", epochs=1))
+    assert volume.run("train", run) == 0, volume.log(run).read_text()
+    keys = volume.add_evaluation("quantised", adapter=run.adapter)
+    assert volume.run("evaluate", keys) == 0, volume.log(keys).read_text()
+
+    (told,) = (line for line in volume.lines(keys, EVENTS) if line["kind"] == "evaluated")
+    (plain,) = (line for line in volume.lines(evaluated, EVENTS) if line["kind"] == "evaluated")
+    facts = verify_folder(volume.root / run.adapter).facts
+    assert (facts["method"], facts["base_precision"]) == ("qlora", "nf4")
+    assert (told["base_precision"], plain["base_precision"]) == ("nf4", "float32")
+    job = load(EvaluateJob, (volume.root / keys.inputs / JOB).read_text())
+    loaded = evaluate._load(job, volume.root, facts)
+    kinds = {
+        type(module.base_layer).__name__ for name, module in loaded.named_modules() if hasattr(module, "base_layer")
+    }
+    assert kinds == {"Linear4bit"}
+
+
+def test_a_plain_base_never_loads_the_library_of_quantised_ones(volume: Volume, trained: AttemptKeys) -> None:
+    code = (
+        "import sys; from pathlib import Path; from trainer.base import load_model; from trainer.contract import Base, "
+        "TrainOptions; from trainer.lora import add_lora, load_lora; folder, adapter = sys.argv[1:]; "
+        "base = Base('', '', folder); add_lora(load_model(base), TrainOptions()); load_lora(load_model(base), Path(adapter)); "
+        "print('bitsandbytes' in sys.modules); load_model(base, quantised=True); print('bitsandbytes' in sys.modules)"
+    )
+    command = [sys.executable, "-W", "ignore", "-c", code, volume.base.folder, str(volume.root / trained.adapter)]
+
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+
+    assert ended.stdout.split() == ["False", "True"]

@@ -12,6 +12,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tests.trainer.conftest import animal_rows
+from tests.trainer.test_batching import DEVICE
 from trainer import head
 from trainer.batching import pack_rows, pad_rows
 from trainer.chat import encode_example
@@ -49,7 +50,7 @@ def model_of(family: str) -> Any:
     for name, parameter in adapted.named_parameters():
         if "lora_B" in name:
             torch.nn.init.normal_(parameter, std=0.1)
-    return adapted.train()
+    return adapted.train().to(DEVICE)
 
 
 def gradients(model: Any, loss: torch.Tensor) -> list[torch.Tensor]:
@@ -58,9 +59,10 @@ def gradients(model: Any, loss: torch.Tensor) -> list[torch.Tensor]:
 
 def whole(model: Any, pack: Any) -> torch.Tensor:
     """The reference: all scores of all positions at once, by the model's own way."""
-    logits = model(input_ids=torch.tensor(pack.ids), position_ids=torch.tensor(pack.positions)).logits
+    ids, positions = (torch.tensor(value, device=DEVICE) for value in (pack.ids, pack.positions))
+    logits = model(input_ids=ids, position_ids=positions).logits
     picked = torch.stack([logits[line, column] for line, column in pack.picks])
-    return cross_entropy(picked, torch.tensor(pack.labels), reduction="sum")
+    return cross_entropy(picked, torch.tensor(pack.labels, device=DEVICE), reduction="sum")
 
 
 @pytest.mark.parametrize("family", FAMILIES)
@@ -91,7 +93,7 @@ def test_a_model_that_changes_its_scores_in_a_way_of_its_own_is_asked_itself(
 
     def bent(**inputs: Any) -> Any:
         out = forward(**inputs)
-        out.logits = out.logits + torch.linspace(0, 3, out.logits.shape[-1], dtype=torch.float64)
+        out.logits = out.logits + torch.linspace(0, 3, out.logits.shape[-1], dtype=torch.float64, device=DEVICE)
         return out
 
     monkeypatch.setattr(base, "forward", bent)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,9 @@ import pytest
 import torch
 
 from tests.trainer.conftest import OPTIONS
+from tests.trainer.faults import FULL, KILLED, PASSED, every_stage
 from trainer import package
-from trainer.contract import Base, TrainJob
+from trainer.contract import Base, TrainJob, verify_folder
 from trainer.errors import TrainerError
 from trainer.lora import add_lora
 
@@ -88,3 +91,33 @@ def test_a_path_of_this_machine_in_the_folder_is_refused(
 
     with pytest.raises(TrainerError, match=r"README.md holds a path of this machine"):
         write(tiny_base, model, tokenizer, tmp_path / "adapter")
+
+
+@pytest.mark.parametrize("full", [False, True], ids=["killed", "full"])
+def test_whatever_the_disk_is_at_an_adapter_is_published_whole_or_not_at_all(
+    tiny_base: Base, model: Any, tokenizer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, full: bool
+) -> None:
+    """The fresh process that checks it writes nothing, so it is taken to agree."""
+    torch.set_num_threads(1)
+    agreed = subprocess.CompletedProcess([], 0, "", "")
+    monkeypatch.setattr(package.subprocess, "run", lambda *arguments, **more: agreed)
+    folder = tmp_path / "run"
+    published, ends = [], []
+
+    def hand_over() -> None:
+        folder.mkdir(exist_ok=True)
+        package.publish(write(tiny_base, model, tokenizer, folder / "adapter"), job_for(tiny_base))
+
+    for stage, ended in every_stage(hand_over, full=full):
+        published.append((folder / "adapter").exists())
+        if published[-1]:
+            assert verify_folder(folder / "adapter").facts["step"] == 1, stage
+        ends.append(ended)
+        hand_over()
+        assert verify_folder(folder / "adapter").facts["step"] == 1, stage
+        shutil.rmtree(folder)
+
+    assert len(ends) > 15
+    assert set(ends) == {FULL if full else KILLED, PASSED}
+    assert published == sorted(published)
+    assert published[-1]

@@ -6,15 +6,33 @@ import json
 import random
 import time
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.trainer.conftest import OPTIONS, animal_rows
+from tests.trainer.conftest import OPTIONS, Volume, animal_rows
 from trainer.chat import Encoded
-from trainer.contract import Base
-from trainer.trial import StepCost, TrialLimits, advice, predict, subset
+from trainer.contract import (
+    CONSOLE,
+    EVENTS,
+    METRICS,
+    SAMPLES,
+    TRIAL,
+    Ask,
+    AttemptKeys,
+    Base,
+    Outcome,
+    TrialLimits,
+    TrialReport,
+    Words,
+    dump,
+    load,
+    verify_folder,
+    write_file,
+)
+from trainer.trial import StepCost, advice, predict, subset
 from trainer.trial_report import run_trial
 
 PLAIN = replace(OPTIONS, dropout=0.0, packing=True)
@@ -78,11 +96,13 @@ def test_a_trial_on_the_processor_reports_steps_memory_and_what_it_could_not_mea
 
     report = run_trial(tiny_base, train, held, PLAIN, TrialLimits(rows=24, steps=9), clock=time.process_time)
 
-    assert (report["completed"], report["steps"], report["rows"], report["full_run_steps"]) == (True, 9, 24, 32)
-    assert report["prediction"]["low"] <= report["prediction"]["seconds"] <= report["prediction"]["high"]
-    assert report["memory_allocated_mb"] > 0
-    assert set(report["missing"]) == {"memory_reserved_mb"}
-    assert report["validation_loss"] > 0
+    assert (report.completed, report.steps, report.rows, report.full_run_steps) == (True, 9, 24, 32)
+    assert report.prediction is not None
+    assert report.prediction.low <= report.prediction.seconds <= report.prediction.high
+    assert (report.memory_allocated_mb or 0) > 0
+    assert set(report.missing) == {"memory_reserved_mb"}
+    assert (report.validation_loss or 0) > 0
+    assert (report.validation_rows, len(report.losses)) == (16, 9)
 
 
 def test_a_trial_at_its_time_limit_is_not_completed_and_keeps_what_it_measured(tiny_base: Base, tmp_path: Path) -> None:
@@ -90,8 +110,63 @@ def test_a_trial_at_its_time_limit_is_not_completed_and_keeps_what_it_measured(t
 
     report = run_trial(tiny_base, train, None, PLAIN, TrialLimits(minutes=0.0))
 
-    assert (report["completed"], report["prediction"]) == (False, None)
-    assert "were over after 0 of 20 steps" in report["missing"]["steps"]
+    assert (report.completed, report.prediction) == (False, None)
+    assert "were over after 0 of 20 steps" in report.missing["steps"]
+
+
+class TestOnAMachine:
+    """The subcommand `trial` on a job, as a run's machine has it."""
+
+    def report(self, volume: Volume, keys: AttemptKeys) -> TrialReport:
+        return load(TrialReport, (volume.root / keys.outputs / TRIAL).read_text())
+
+    def test_it_measures_its_bounds_and_leaves_an_adapter_that_says_what_it_is(self, volume: Volume) -> None:
+        limits = TrialLimits(rows=24, validation_rows=4, steps=8, runtime_hours=0.0001)
+        keys = volume.add_run("trial", options=PLAIN, trial=limits, sample_prompts=("one cat",))
+
+        assert volume.run("trial", keys, verify=True) == 0, volume.log(keys).read_text()
+
+        result, report = volume.result(keys), self.report(volume, keys)
+        assert (result.outcome, result.step, result.total_steps) == (Outcome.DONE, 8, 8)
+        assert (report.completed, report.rows, report.steps, report.validation_rows) == (True, 24, 8, 4)
+        assert report.full_run_steps == 24, "44 rows, 8 at a step, 4 epochs"
+        assert report.prediction is not None
+        assert "may be too short" in report.advice[0]
+        lines = volume.lines(keys, METRICS)
+        assert [round(line["seconds"], 2) for line in lines if "loss" in line] == pytest.approx(
+            report.step_seconds, abs=0.25
+        )
+        assert lines[-1]["validation_loss"] == report.validation_loss
+        assert [line["prompt"] for line in volume.lines(keys, SAMPLES)] == ["one cat"]
+        adapter = volume.root / keys.adapter
+        assert verify_folder(adapter).facts["purpose"] == "trial"
+        assert "not for use" in (adapter / "README.md").read_text()
+
+    def test_at_its_deadline_it_has_failed_and_tells_what_is_missing_and_why(self, volume: Volume) -> None:
+        at = datetime.now(UTC) - timedelta(seconds=1)
+        keys = volume.add_run("late", options=PLAIN, trial=TrialLimits(rows=16, steps=7))
+        write_file(volume.root / keys.inputs / CONSOLE, dump(Words(1, Ask.NONE, at.isoformat())))
+
+        code = volume.run("trial", keys)
+
+        report, result = self.report(volume, keys), volume.result(keys)
+        assert code == 71
+        assert result.failure is not None
+        assert (result.outcome, result.failure.code) == (Outcome.FAILED, "trial_over_time")
+        assert (report.completed, report.prediction, report.memory_allocated_mb) == (False, None, None)
+        assert "after 0 of 7 steps, while the rows were read" in report.missing["steps"]
+        assert "was not loaded" in report.missing["memory_allocated_mb"]
+        assert volume.lines(keys, EVENTS)[-1]["kind"] == "trial_over_time"
+
+    def test_a_row_that_cannot_be_trained_fails_it_before_the_model_is_loaded(self, volume: Volume) -> None:
+        bad = volume.add_split("trial-bad", [*animal_rows(3, seed=1), {"messages": [{"role": "user", "content": "x"}]}])
+        keys = volume.add_run("trial-bad", options=PLAIN, trial=TrialLimits(), train=bad)
+
+        assert volume.run("trial", keys) == 10
+
+        report = self.report(volume, keys)
+        assert not report.completed
+        assert "It failed (Row 4 of the train split" in report.missing["steps"]
 
 
 def _file(path: Path, rows: list[dict[str, Any]]) -> Path:

@@ -14,8 +14,9 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
+from trainer.adapter_folder import scaling, server_rank
 from trainer.errors import TrainerError
-from trainer.uploaded import scaling, verify_zip
+from trainer.uploaded import verify_zip
 
 MODULE = "model.layers.0.self_attn.q_proj"
 CONFIG = {"peft_type": "LORA", "r": 4, "lora_alpha": 8, "target_modules": ["q_proj"], "base_model_name_or_path": "a/b"}
@@ -40,7 +41,15 @@ def zipped(folder: Path, *, config: Any = CONFIG, weights: Any = None, extra: di
 def test_a_sound_adapter_is_unpacked_and_described(tmp_path: Path, tiny_base: Any) -> None:
     facts = verify_zip(zipped(tmp_path), base=Path(tiny_base.folder), unpack=tmp_path / "out")
 
-    assert facts == {"base": "a/b", "revision": None, "rank": 4, "scaling": 2.0, "modules": 1, "tensors": 2}
+    assert facts == {
+        "base": "a/b",
+        "revision": None,
+        "rank": 4,
+        "server_rank": 8,
+        "scaling": 2.0,
+        "modules": 1,
+        "tensors": 2,
+    }
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == ["adapter_config.json", "adapter_model.safetensors"]
 
 
@@ -79,7 +88,7 @@ FAULTS: dict[str, tuple[Callable[[Path], Path], str]] = {
     "program": (_with("run.sh"), "run.sh has no place"),
     "bomb": (_with("big.txt", b"0" * (4 << 20)), "would unpack to 4,194,304 bytes"),
     "many": (lambda folder: zipped(folder, extra={f"{i}.txt": b"" for i in range(300)}), "302 files"),
-    "whole layers": (_edited(modules_to_save=["lm_head"]), "whole layers .lm_head."),
+    "whole layers": (_edited(modules_to_save=["lm_head"]), "whole layers, lm_head"),
     "other method": (_edited(peft_type="IA3"), "no LoRA adapter"),
     "own code": (_edited(auto_mapping={"base_model_class": "X"}), "asks for code"),
     "wrong rank": (_edited(r=8), "has rank 4, and adapter_config.json says 8"),
@@ -144,3 +153,29 @@ def test_rank_stabilised_adapters_are_scaled_by_the_root_of_their_rank_as_peft_m
     assert scaling({"r": 9, "lora_alpha": 6, "use_rslora": True}) == 2.0
     assert scaling({"r": 4, "lora_alpha": 16, "use_rslora": True}) == 8.0
     torch.testing.assert_close(merged, before + 2.0 * product)
+
+
+def test_every_reason_why_no_server_takes_it_is_told_at_once(tmp_path: Path, tiny_base: Any) -> None:
+    """Case tr-07, of other names, ranks and sizes."""
+    wide = {name.replace("q_proj", "c_attn"): tensor for name, tensor in tensors(rank=48).items()}
+    whole = {f"base_model.model.{n}.weight": torch.ones(31, 8) for n in ("lm_head", "model.embed_tokens")}
+    config = {**CONFIG, "r": 48, "target_modules": ["c_attn"], "modules_to_save": ["embed_tokens", "lm_head"]}
+    path = zipped(tmp_path, config=config, weights=wide | whole)
+
+    with pytest.raises(TrainerError) as refusal:
+        verify_zip(path, base=Path(tiny_base.folder), most_rank=32)
+
+    told = str(refusal.value)
+    assert "whole layers, embed_tokens, lm_head (2 tensors: lm_head of 31 x 8, embed_tokens of 31 x 8)" in told
+    assert "merge it into the base instead" in told
+    assert "its rank of 48 is above the server's limit of 32: start the server with a limit of 64" in told
+    assert (
+        "no layer c_attn; its linear layers are down_proj, gate_proj, up_proj, k_proj, o_proj, q_proj, v_proj" in told
+    )
+
+
+def test_a_rank_that_the_server_takes_is_no_reason(tmp_path: Path, tiny_base: Any) -> None:
+    path = zipped(tmp_path, config={**CONFIG, "r": 16}, weights=tensors(rank=16))
+
+    assert verify_zip(path, base=Path(tiny_base.folder), most_rank=16)["server_rank"] == 16
+    assert [server_rank(rank) for rank in (1, 8, 9, 64, 65, 300, 513)] == [8, 8, 16, 64, 128, 320, None]

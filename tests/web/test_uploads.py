@@ -220,7 +220,7 @@ def test_a_full_disk_keeps_what_arrived(
     monkeypatch.setattr(uploads, "_FULL", {*uploads._FULL, 27})  # EFBIG stands in for ENOSPC
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, before[1]))
     try:
-        path = uploads._path(UUID(upload))
+        path = uploads.part_of(UUID(upload))
         shown = uploads.Upload(UUID(upload), 400, 1000, ImportState.RECEIVING)
         with pytest.raises(uploads.Refused, match="disk is full"):
             uploads.receive_piece(shown, 400, FILE[400:])

@@ -21,20 +21,22 @@ from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Role
 from tensorant_app.domain.run_form import blank_form
-from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.runs import RunPurpose, RunState
+from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.pages.run_actions import LaunchCard
-from tensorant_app.services.connections import store
+from tensorant_app.pages.launch_words import LaunchCard
+from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, make_baseline, make_run, make_version
+from tests.factories import REPORT, connect, make_baseline, make_run, make_version
 from tests.people import Person, make_person, sign_in
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
@@ -91,6 +93,12 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.rename": Case(
         Role.MEMBER, lambda world, person: [{"name": "Other"}], _in("/settings"), names_ours=True
     ),
+    "ProjectSettingsState.pin": Case(
+        Role.MEMBER, lambda world, person: [{"prompts": "Hello"}], _in("/settings"), names_ours=True
+    ),
+    "ProjectSettingsState.save_budget": Case(
+        Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
@@ -109,6 +117,9 @@ DATA_HANDLERS: dict[str, Case] = {
     "VersionPageState.load": Case(path=_VERSION, names_ours=True),
     "VersionPageState.watch": Case(path=_VERSION, names_ours=True),
     "VersionPageState.check": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
+    "VersionPageState.merge_system": Case(
+        Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
+    ),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "RowsState.load": Case(path=_VERSION, names_ours=True),
@@ -143,6 +154,15 @@ def configure_of(world: World) -> str:
     return routes.configure(world.project_id)
 
 
+def configure_with_account(world: World) -> str:
+    connection_of(world)
+    with unit_of_work() as session:
+        stranger = world.stranger.organization_id
+        if find_connection(session, stranger, ConnectionKind.RUNPOD_COMPUTE) is None:
+            connect(session, stranger)
+    return configure_of(world)
+
+
 RUN_HANDLERS: dict[str, Case] = {
     **{
         f"RunsState.{name}": Case(arguments=lambda world, person, given=given: list(given), path=runs_of)
@@ -152,6 +172,10 @@ RUN_HANDLERS: dict[str, Case] = {
     "RunsState.follow": Case(path=runs_of, names_ours=True),
     "ConfigureState.load": Case(path=configure_of, names_ours=True),
     "ConfigureState.check": Case(path=configure_of, names_ours=True),
+    "GpuListState.load": Case(path=configure_of, names_ours=True),
+    "GpuListState.show": Case(path=configure_of, names_ours=True),
+    "GpuListState.watch": Case(path=configure_of, names_ours=True),
+    "GpuListState.refresh": Case(Role.MEMBER, path=configure_with_account),
     "ConfigureState.leave": Case(arguments=lambda world, person: ["epochs", "3"], path=configure_of),
     **{
         f"ConfigureState.{name}": Case(
@@ -185,6 +209,7 @@ RUN_HANDLERS: dict[str, Case] = {
     "RunActions.ask_launch": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
     "RunActions.copy": Case(Role.MEMBER, lambda world, person: [str(world.run_id)], names_ours=True),
     "RunActions.retry": Case(Role.MEMBER, lambda world, person: [str(failed_run(world))], names_ours=True),
+    "RunActions.full_draft": Case(Role.MEMBER, lambda world, person: [str(finished_trial(world))], names_ours=True),
     "RunActions.start": Case(
         Role.MEMBER,
         variables=lambda world: {"launch": LaunchCard(str(world.run_id), str(world.project_id))},
@@ -225,9 +250,34 @@ RUN_HANDLERS: dict[str, Case] = {
 }
 """Those of runs, their form, their page and scorecards."""
 
+KEY = {"api_key": "rpa_PASTEDBYSOMEBODY1234"}
+S3_KEYS = {
+    "data_center": "EU-RO-1",
+    "volume_id": "vol123abc",
+    "access_key": "user_PASTEDBYSOMEBODY",
+    "secret_key": "rps_PASTEDBYSOMEBODY1234",
+}
+
+ACCOUNT_HANDLERS: dict[str, Case] = {
+    "ConnectionsState.load": Case(),
+    "ConnectionsState.watch": Case(),
+    "ConnectionsState.edit": Case(arguments=lambda world, person: ["runpod_compute"]),
+    "ConnectionsState.save_compute": Case(Role.OWNER, lambda world, person: [KEY]),
+    "ConnectionsState.save_storage": Case(Role.OWNER, lambda world, person: [S3_KEYS]),
+    "ConnectionsState.recheck": Case(Role.OWNER, lambda world, person: [connection_of(world)], names_ours=True),
+    "ConnectionsState.ask_remove": Case(arguments=lambda world, person: ["some", "RunPod compute"]),
+    "ConnectionsState.remove": Case(
+        Role.OWNER, variables=lambda world: {"asks_remove": connection_of(world)}, names_ours=True
+    ),
+    "ConnectionsState.ask_slots": Case(arguments=lambda world, person: [True]),
+    "ConnectionsState.save_slots": Case(Role.ADMIN, lambda world, person: [{"slots": "3"}]),
+}
+"""Those of outside accounts."""
+
 HANDLERS: dict[str, Case] = (
     DATA_HANDLERS
     | RUN_HANDLERS
+    | ACCOUNT_HANDLERS
     | {
         "AppState.enter": Case(),
         "AccountState.load": Case(),
@@ -332,6 +382,21 @@ def form_of(world: World) -> dict[str, str]:
 def failed_run(world: World) -> UUID:
     with unit_of_work() as session:
         session.get_one(Run, world.run_id).state = RunState.FAILED
+    return world.run_id
+
+
+def connection_of(world: World) -> str:
+    """An account of the organization that works; made once."""
+    organization_id = world.people[Role.OWNER].organization_id
+    with unit_of_work() as session:
+        known = find_connection(session, organization_id, ConnectionKind.RUNPOD_COMPUTE)
+        return str((known or connect(session, organization_id)).id)
+
+
+def finished_trial(world: World) -> UUID:
+    with unit_of_work() as session:
+        run = session.get_one(Run, world.run_id)
+        run.purpose, run.trial, run.state = RunPurpose.TRIAL, TrialSettings().as_values(), RunState.COMPLETED
     return world.run_id
 
 

@@ -1,0 +1,48 @@
+"""What the provider billed: asked for while a machine lives, soon after its release, and until the bill rests."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlmodel import Session
+
+from jobs.broker import actor
+from tensorant_app.db import clock
+from tensorant_app.db.promise import Lease
+from tensorant_app.db.session import reading
+from tensorant_app.domain.errors import ProviderError
+from tensorant_app.providers.base import BillLine
+from tensorant_app.services import accounts, spend
+
+_GONE = "The connection that this machine was rented with was removed, so its bill cannot be read."
+
+
+@actor(spend.BILL, queue="fast")
+def sync(lease: Lease) -> None:
+    """One machine's bill. A refusal, or a removed connection, leaves what is known as it is."""
+    try:
+        with reading(clock.now()) as session:
+            task = spend.read_task(session, lease.subject_id)
+            door = accounts.open_door(session, task.account_id) if task else None
+        lines: list[BillLine] = []
+        if task is not None and door is not None:
+            for provider_id in task.provider_ids:
+                lines += door.provider.bill(provider_id, task.since, task.until)
+    except ProviderError as error:
+        with lease.write() as session:
+            _again(session, lease, spend.note_trouble(session, lease.subject_id, error.message, error.retry_after))
+        return
+    with lease.write() as session:
+        if task is None:
+            lease.done(session)
+        elif door is None:
+            _again(session, lease, spend.note_trouble(session, lease.subject_id, _GONE, None))
+        else:
+            _again(session, lease, spend.note_bill(session, lease.subject_id, lines))
+
+
+def _again(session: Session, lease: Lease, at: datetime | None) -> None:
+    if at is None:
+        lease.done(session)
+    else:
+        lease.again(session, at)

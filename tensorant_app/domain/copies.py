@@ -1,0 +1,80 @@
+"""When two examples are the same to a reader: keys that are equal for copies, and for questions asked again."""
+
+from __future__ import annotations
+
+import json
+import string
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import NamedTuple
+
+KEY_BYTES = 16
+
+
+class Keys(NamedTuple):
+    copy: bytes
+    """Of question and reply but for case and white space. System texts are left out: the same question and answer
+    under another instruction is a copy."""
+    question: bytes
+    """Of everything before the last message, system texts included: equal keys with other copies contradict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    row: int
+    first: int
+    """The earlier row with the same content."""
+
+
+def keys_of(messages: Sequence[Mapping[str, object]]) -> Keys:
+    """Of the messages of a stored example."""
+    said = [(str(m["role"]), _text_of(m)) for m in messages]
+    return keys_of_texts([role for role, _ in said], [text for _, text in said])
+
+
+def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> Keys:
+    """Of roles and texts, in order. NUL stands between them, which no stored text holds."""
+    if "system" in roles:
+        system = _plain("\0".join([text for role, text in zip(roles, texts, strict=True) if role == "system"]))
+        texts = [text for role, text in zip(roles, texts, strict=True) if role != "system"]
+        roles = [role for role in roles if role != "system"]
+    else:
+        system = b""
+    before = "".join([role[0] for role in roles]).encode() + _plain("\0".join(texts[:-1]))
+    last = _plain(texts[-1]) if texts else b""
+    return Keys(
+        blake2b(before + b"\0" + last, digest_size=KEY_BYTES).digest(),
+        blake2b(before + b"\0" + system, digest_size=KEY_BYTES).digest(),
+    )
+
+
+def copy_key(example: str) -> str:
+    """Of a stored example."""
+    return keys_of(json.loads(example)["messages"]).copy.hex()
+
+
+def find_duplicates(rows: Iterable[tuple[int, str]]) -> Iterator[Duplicate]:
+    """Rows (number, hash or copy key) that repeat an earlier one; keeps one entry per different row."""
+    first: dict[str, int] = {}
+    for row, key in rows:
+        if (seen := first.setdefault(key, row)) != row:
+            yield Duplicate(row, seen)
+
+
+def _text_of(message: Mapping[str, object]) -> str:
+    content, calls = message.get("content"), message.get("tool_calls")
+    text = content if isinstance(content, str) else json.dumps(content or "", sort_keys=True)
+    return text + json.dumps(calls, sort_keys=True) if calls else text
+
+
+_LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
+_SPACES = b" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
+
+
+def _plain(text: str) -> bytes:
+    if text.isascii():
+        return text.encode().translate(_LOWER, _SPACES)
+    folded = unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold())
+    return "".join(folded.split()).encode()

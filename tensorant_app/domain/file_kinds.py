@@ -1,0 +1,103 @@
+"""The kinds of files that are read, what their first bytes are, and every limit of the reading."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from tensorant_app.domain.datasets import FAULT_LIMIT, ROW_LIMIT
+from tensorant_app.domain.json_values import DEPTH_LIMIT
+from tensorant_app.domain.tables import COLUMN_LIMIT
+
+MIB = 1024 * 1024
+
+
+class FileKind(StrEnum):
+    JSON_LINES = "jsonl"
+    JSON_ARRAY = "json-array"
+    JSON_COLUMNS = "json-columns"
+    CSV = "csv"
+    TSV = "tsv"
+    SEMICOLONS = "semicolons"
+    PARQUET = "parquet"
+    XLSX = "xlsx"
+
+
+class Wrapping(StrEnum):
+    NONE = ""
+    GZIP = "gzip"
+    ZIP = "zip"
+
+
+KINDS: Mapping[FileKind, str] = {
+    FileKind.JSON_LINES: "JSON Lines: one object on each line, ended by LF, CRLF or CR; blank lines are passed over",
+    FileKind.JSON_ARRAY: "one JSON array of objects, read element by element",
+    FileKind.JSON_COLUMNS: "one JSON object of columns: lists of equal length, or objects with the same keys",
+    FileKind.CSV: "comma-separated table with a header; quoted cells may hold commas, quotation marks and line ends",
+    FileKind.TSV: "the same with tabs",
+    FileKind.SEMICOLONS: "the same with semicolons",
+    FileKind.PARQUET: "Parquet, also with nested columns; null fields count as left out",
+    FileKind.XLSX: "Excel workbook with one filled sheet, its first row the header; dates are read as ISO text",
+}
+WRAPPINGS: Mapping[Wrapping, str] = {
+    Wrapping.GZIP: "gzip, also of several members, around any text format",
+    Wrapping.ZIP: "zip around one file of any text format; what macOS and Windows add is passed over",
+}
+ENCODINGS = "UTF-8 with or without byte order mark, UTF-16 with one (or plainly recognisable without)"
+
+UNPACKED_RATIO = 100
+UNPACKED_FLOOR = 64 * MIB
+UNPACKED_LIMIT = 16 * 1024 * MIB
+ARCHIVE_INDEX_LIMIT = 4 * MIB
+WHOLE_LIMIT = 16 * MIB
+WORKBOOK_LIMIT = 512 * MIB
+WORKBOOK_TEXTS_LIMIT = 48 * MIB
+PROBE_ROWS = 20
+IMAGE_PIXELS = 100_000_000
+MEMORY_LIMIT = 1024 * MIB
+SHARED_FROM = 16 * MIB
+"""From this size on a plain file is read by two processes; below, the second one costs more than it brings."""
+
+LIMITS: Mapping[str, str] = {
+    "one row": f"{ROW_LIMIT // MIB} MiB of text",
+    "depth of a row": f"{DEPTH_LIMIT} objects and lists inside each other",
+    "whole numbers": "64 bits",
+    "faults of one row": f"{FAULT_LIMIT} are listed; a row with more says so",
+    "columns of a table": f"{COLUMN_LIMIT:,}",
+    "gzip and zip": f"unpack to at most {UNPACKED_RATIO} times their size (never less than {UNPACKED_FLOOR // MIB} MiB), "
+    f"and {UNPACKED_LIMIT // MIB // 1024} GiB; they are unpacked as they are read, nothing is written to disk",
+    "index of a zip": f"{ARCHIVE_INDEX_LIMIT // MIB} MiB",
+    "JSON columns": f"{WHOLE_LIMIT // MIB} MiB, because such a file cannot be read piece by piece",
+    "workbook": f"{WORKBOOK_LIMIT // MIB} MiB unpacked, {WORKBOOK_TEXTS_LIMIT // MIB} MiB of it shared texts",
+    "rows looked at for the layout": f"{PROBE_ROWS}",
+    "an image": f"{IMAGE_PIXELS:,} pixels; PNG, JPEG, WebP or GIF",
+    "memory of an import": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is refused",
+}
+
+
+def kind_by_magic(start: bytes) -> FileKind | Wrapping | str | None:
+    """What the first bytes say; a text for a kind that is not read, None for text."""
+    for magic, kind in _MAGIC.items():
+        if start.startswith(magic):
+            return kind
+    return "tar archive" if start[257:262] == b"ustar" else None
+
+
+_MAGIC: Mapping[bytes, FileKind | Wrapping | str] = {
+    b"\x1f\x8b": Wrapping.GZIP,
+    b"PK\x03\x04": Wrapping.ZIP,
+    b"PK\x05\x06": Wrapping.ZIP,
+    b"PAR1": FileKind.PARQUET,
+    b"%PDF": "PDF document",
+    b"BZh": "bzip2 file",
+    b"\xfd7zXZ": "xz file",
+    b"\x28\xb5\x2f\xfd": "Zstandard file",
+    b"7z\xbc\xaf": "7-Zip archive",
+    b"Rar!": "RAR archive",
+    b"\xd0\xcf\x11\xe0": "file of an old Office program",
+    b"SQLite format 3": "SQLite database",
+    b"ARROW1": "Arrow file",
+    b"\x89PNG": "picture",
+    b"\xff\xd8\xff": "picture",
+    b"\x89HDF": "HDF5 file",
+}

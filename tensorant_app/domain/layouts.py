@@ -1,0 +1,104 @@
+"""The layouts in which people keep examples, recognised by the names of their columns."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class Layout(StrEnum):
+    CHAT = "chat"
+    SHAREGPT = "sharegpt"
+    ALPACA = "alpaca"
+    PROMPT = "prompt_completion"
+
+
+@dataclass(frozen=True, slots=True)
+class LayoutInfo:
+    """What a layout is called, and the fields that its columns fill."""
+
+    title: str
+    required: tuple[str, ...]
+    optional: tuple[str, ...]
+    reading: str
+    """How a row becomes a conversation."""
+
+
+LAYOUTS: Mapping[Layout, LayoutInfo] = {
+    Layout.CHAT: LayoutInfo(
+        "Chat (OpenAI messages)",
+        ("messages",),
+        ("tools",),
+        "as it is; `developer` becomes system, text parts become one text, `function_call`, `functions` and the role "
+        "`function` become tool calls, tools and tool",
+    ),
+    Layout.SHAREGPT: LayoutInfo(
+        "ShareGPT",
+        ("conversations",),
+        ("system", "tools"),
+        "`from` and `value` become role and content; human, gpt, function_call and observation become user, assistant, "
+        "a tool call and its answer",
+    ),
+    Layout.ALPACA: LayoutInfo(
+        "Alpaca",
+        ("instruction", "output"),
+        ("input", "system", "history"),
+        "instruction, a blank line and input become the question, output the reply, history the turns before",
+    ),
+    Layout.PROMPT: LayoutInfo(
+        "Prompt and completion",
+        ("prompt", "completion"),
+        ("system", "tools"),
+        "prompt becomes the question, completion the reply, as they stand; lists of messages follow each other",
+    ),
+}
+
+_NAMES: tuple[tuple[Layout, Mapping[str, str]], ...] = (
+    (Layout.CHAT, {"messages": "messages"}),
+    (Layout.SHAREGPT, {"conversations": "conversations"}),
+    (Layout.SHAREGPT, {"conversations": "conversation"}),
+    (Layout.ALPACA, {"instruction": "instruction", "output": "output"}),
+    (Layout.ALPACA, {"instruction": "instruction", "output": "response"}),
+    (Layout.PROMPT, {"prompt": "prompt", "completion": "completion"}),
+    (Layout.PROMPT, {"prompt": "prompt", "completion": "response"}),
+    (Layout.PROMPT, {"prompt": "question", "completion": "answer"}),
+    (Layout.PROMPT, {"prompt": "input", "completion": "output"}),
+)
+"""Which names are recognised, the first that fits; others need a mapping."""
+
+PREFERENCES: tuple[frozenset[str], ...] = (
+    frozenset({"chosen", "rejected"}),
+    frozenset({"preferred_output", "non_preferred_output"}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnMapping:
+    """Which column fills which field of a layout, such as {"prompt": "question"}: what a page's mapper makes."""
+
+    layout: Layout
+    columns: Mapping[str, str] = field(default_factory=dict)
+
+    def column(self, name: str) -> str:
+        """The column of a field; one that nobody mapped has the field's own name."""
+        return self.columns.get(name, name)
+
+    @property
+    def used(self) -> frozenset[str]:
+        info = LAYOUTS[self.layout]
+        return frozenset(self.column(name) for name in (*info.required, *info.optional))
+
+
+def recognise(keys: Collection[str]) -> ColumnMapping | None:
+    """The layout of a row with these keys."""
+    for layout, columns in _NAMES:
+        if all(column in keys for column in columns.values()):
+            return ColumnMapping(layout, columns)
+    return None
+
+
+def is_preference(row: Mapping[str, object]) -> bool:
+    """Two replies to choose between, or one with a verdict of true or false."""
+    is_judged = isinstance(row.get("label"), bool) and "completion" in row
+    return is_judged or any(names <= row.keys() for names in PREFERENCES)

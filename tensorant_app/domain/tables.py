@@ -1,0 +1,97 @@
+"""Text tables: CSV, TSV and semicolons, with quoted cells that may hold separators, quotation marks and line ends."""
+
+from __future__ import annotations
+
+import csv
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+
+from tensorant_app.domain.data_codes import FileCode, RowCode
+from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Record, RowError
+from tensorant_app.domain.json_lines import Tally
+from tensorant_app.domain.json_values import show
+
+SEPARATORS = {",": "CSV", "\t": "TSV", ";": "semicolon-separated table"}
+COLUMN_LIMIT = 1_000
+
+
+def separator_of(header: str) -> str | None:
+    """The separator that stands most often outside quotation marks in the first line; None where none does."""
+    outside = "".join(header.split('"')[::2])
+    counts = {mark: outside.count(mark) for mark in SEPARATORS}
+    best = max(counts, key=lambda mark: counts[mark])
+    return best if counts[best] else None
+
+
+def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[Record | RowError | FileError]:
+    """Lines with their ends; the first row names the columns. A row's line is the one that it begins in."""
+    csv.field_size_limit(ROW_LIMIT)
+    reader = csv.reader(lines, delimiter=separator, strict=True)
+    try:
+        header = next(reader, [])
+    except csv.Error as error:
+        yield FileError(FileCode.BROKEN_TABLE, f"The header in line 1 cannot be read: {error}.")
+        return
+    if refusal := header_fault(header):
+        yield FileError(FileCode.BROKEN_TABLE, refusal)
+        return
+    row = 0
+    while True:
+        line = reader.line_num + 1
+        try:
+            cells = next(reader)
+        except StopIteration:
+            return
+        except csv.Error as error:
+            row += 1
+            if "field larger" in str(error):
+                yield _unclosed(line)
+                return
+            yield _fault(
+                row, line, RowCode.CUT_OFF if "unexpected end" in str(error) else RowCode.BAD_CELLS, _said(error)
+            )
+            continue
+        if not cells:
+            tally.blank_lines += 1
+            continue
+        row += 1
+        if len(cells) == len(header):
+            yield Record(row, line, dict(zip(header, cells, strict=True)))
+        else:
+            end = f"it has {len(cells)} cells, and the header has {len(header)} columns; quote cells that hold {show(separator)}."
+            yield _fault(row, line, RowCode.BAD_CELLS, end)
+
+
+def header_fault(header: Sequence[str]) -> str | None:
+    """Why these names cannot be columns."""
+    if len(header) > COLUMN_LIMIT:
+        return f"The table has {len(header):,} columns; at most {COLUMN_LIMIT:,} are read."
+    for n, name in enumerate(header, start=1):
+        if not name.strip():
+            return f"Column {n} of the table has no name; the first row must name every column."
+    odd = next((n for n, name in enumerate(header, start=1) if not _is_text(name)), None)
+    if odd is not None:
+        return f"The name of column {odd} of the table is not UTF-8, or holds NUL; save the file as UTF-8."
+    twice = next((name for name, count in Counter(header).items() if count > 1), None)
+    return f"Two columns of the table are called {show(twice)}; rename one." if twice is not None else None
+
+
+def _is_text(name: str) -> bool:
+    return "\0" not in name and not any("\ud800" <= sign <= "\udfff" for sign in name)
+
+
+def _said(error: csv.Error) -> str:
+    if "expected after" in str(error):
+        return 'a quotation mark inside a quoted cell is not doubled; write "" for one.'
+    if "unexpected end" in str(error):
+        return "the file ends inside a quoted cell; it was cut off, or a quotation mark is missing."
+    return f"the row cannot be read: {error}."
+
+
+def _fault(row: int, line: int, code: RowCode, end: str) -> RowError:
+    return RowError(row, line, "", code, f"Row {row} (line {line}): {end}")
+
+
+def _unclosed(line: int) -> FileError:
+    end = f"more than {ROW_LIMIT // 1024 // 1024} MiB follow a quotation mark that nothing closes; close it."
+    return FileError(FileCode.BROKEN_TABLE, f"In the row that begins in line {line} {end}")

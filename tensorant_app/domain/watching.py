@@ -1,0 +1,60 @@
+"""How often what is looked at: accounts, volumes, machines that are to be deleted."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+POLL = timedelta(seconds=10)
+"""Between two looks at an account; one call tells of all its machines."""
+POLL_AFTER_ERROR = timedelta(seconds=20)
+SWEEP = timedelta(minutes=2)
+ENDING = timedelta(seconds=20)
+"""While a machine that no row knows is being ended."""
+LOCAL = timedelta(seconds=1)
+"""Between two looks at a process of this computer."""
+
+RARELY = timedelta(minutes=5)
+"""Between two reads of a heartbeat that nobody waits for."""
+OFTEN = timedelta(seconds=15)
+"""While it begins or ends, when the next step of its user depends on it."""
+WATCHED = timedelta(seconds=5)
+"""While somebody looks at its page."""
+
+FIRST_RETRY = timedelta(seconds=10)
+LONGEST_RETRY = timedelta(minutes=2)
+UNCONFIRMED = timedelta(seconds=90)
+"""A delete that was taken, and the machine is listed all the same: it is asked again."""
+
+
+def lookup_pause(age: timedelta) -> timedelta:
+    """Between two looks for a machine whose answer was lost: 1, 2, 4 … seconds, then as for any other."""
+    return min(max(age, timedelta(seconds=1)), POLL)
+
+
+def read_pause(*, is_watched: bool, has_started: bool, is_ending: bool, time_left: timedelta | None) -> timedelta:
+    """Until the next read of a heartbeat. `time_left` is what the work itself expects to take."""
+    if is_watched:
+        return WATCHED
+    if not has_started or is_ending:
+        return OFTEN
+    if time_left is None:
+        return RARELY
+    return min(max(time_left, OFTEN), RARELY)
+
+
+def release_pause(tries: int, *, was_taken: bool) -> timedelta:
+    """Until the next delete call, for ever: growing pauses, longer where the last one was taken."""
+    doublings = min(max(tries - 1, 0), 10)
+    first = UNCONFIRMED if was_taken else FIRST_RETRY
+    return min(first * int(2**doublings), LONGEST_RETRY)
+
+
+def time_left(step: int, total_steps: int, elapsed: float) -> timedelta | None:
+    """By the speed so far; None before the first step."""
+    if step <= 0 or total_steps <= 0:
+        return None
+    return timedelta(seconds=elapsed / step * max(total_steps - step, 0))
+
+
+def earliest(*times: datetime | None) -> datetime | None:
+    return min((at for at in times if at is not None), default=None)

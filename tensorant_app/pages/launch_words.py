@@ -1,0 +1,127 @@
+"""What the launch dialog says: free on this computer, or the price, the cap and who is billed for a rented machine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from tensorant_app.domain.durations import say_seconds
+from tensorant_app.domain.money import Money
+from tensorant_app.domain.trials import TrialSettings
+from tensorant_app.pages.words import span
+from tensorant_app.services.estimates import Estimate
+from tensorant_app.services.launches import LaunchView, RentedLaunch
+
+
+@dataclass(frozen=True)
+class LaunchCard:
+    """The dialog's words; as a rented machine's unless `is_rented` is False."""
+
+    run: str = ""
+    project: str = ""
+    name: str = ""
+    title: str = ""
+    lead: str = ""
+    price: str = "$0"
+    price_micros: int = 0
+    """Of an hour, as the person sees it: the server compares it with what holds when it is confirmed."""
+    expected: str = ""
+    source: str = ""
+    limit: str = ""
+    cap: str = "$0"
+    cost: str = ""
+    """Of the expected time; empty where nothing is known or nothing is billed."""
+    machine: str = "This computer"
+    billed: str = "Nobody"
+    at_limit: str = "It saves a checkpoint and stops as Needs recovery. Nothing is lost."
+    queue: str = ""
+    plan: str = ""
+    confirm: str = "Start on this computer · free"
+    is_trial: bool = False
+    is_rented: bool = False
+    can_confirm: bool = True
+
+
+def card_of(view: LaunchView) -> LaunchCard:
+    held, slots, plan = view.slots_held, view.slots, view.estimate.plan
+    waits = "It waits as Queued, then the checks are looked at again." if held >= slots else "It starts at once."
+    here = LaunchCard(
+        run=str(view.run_id),
+        project=str(view.project_id),
+        name=view.name,
+        title=f"Start {view.name} on this computer?",
+        lead="It is free: nobody is billed.",
+        expected=say_time(view.estimate),
+        source=view.estimate.source_words[:1].upper() + view.estimate.source_words[1:],
+        limit=say_seconds(view.maximum_runtime.total_seconds()),
+        queue=f"{held} of {slots} slots are in use. {waits}",
+        plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
+    )
+    card = here if view.rented is None else _rented(here, view, view.rented)
+    return card if view.trial is None else _trial(card, view.trial, view.estimate.rows)
+
+
+def _trial(card: LaunchCard, bounds: TrialSettings, rows: int) -> LaunchCard:
+    return replace(
+        card,
+        expected="–",
+        cost="",
+        source="What the full run would take is what it measures.",
+        plan=f"{bounds.trial_steps} steps over {min(bounds.trial_rows, rows):,} rows, the longest first",
+        at_limit="It ends as Failed with a report of what it measured, and its machine is given back.",
+        is_trial=True,
+    )
+
+
+def _rented(here: LaunchCard, view: LaunchView, rented: RentedLaunch) -> LaunchCard:
+    machine = f"{rented.count} × {rented.label}"
+    place = f"{machine} in {rented.data_center}" if rented.data_center else machine
+    common = replace(here, is_rented=True, title=f"Launch GPU for {view.name}?", machine=place)
+    if rented.rate is None or rented.cap is None:
+        lead = (
+            f"{machine} is not on offer at RunPod now. Try again in a minute, or configure another run like this one."
+        )
+        return replace(common, lead=lead, price="–", cap="–", confirm="Launch GPU", can_confirm=False)
+    return replace(
+        common,
+        lead="RunPod bills your account from the moment the machine is asked for until its release is proved.",
+        price=str(rented.rate.per_hour),
+        price_micros=rented.rate.per_hour.micros,
+        cap=str(rented.cap),
+        cost=say_cost(view.estimate, rented),
+        billed=_billed(rented),
+        at_limit=f"After {common.limit} it saves a checkpoint, the machine is given back, and the run "
+        "waits as Needs recovery. Nothing is lost.",
+        confirm=f"Launch GPU · about {rented.cap} if all time is used",
+    )
+
+
+def _billed(rented: RentedLaunch) -> str:
+    account = f"RunPod account …{rented.account}" if rented.account else "Your RunPod account"
+    left = rented.budget.left
+    return account if left is None else f"{account}; {left} of the project's {rented.budget.limit} are left this month"
+
+
+def say_cost(estimate: Estimate, rented: RentedLaunch) -> str:
+    """ "$1.20 – $1.60" for the time that runs like it took."""
+    if rented.rate is None or estimate.shortest is None or estimate.longest is None:
+        return ""
+    return say_money(rented.rate.cost_of(estimate.shortest), rented.rate.cost_of(estimate.longest))
+
+
+def say_money(low: Money, high: Money) -> str:
+    return str(low) if str(low) == str(high) else f"{low} – {high}"
+
+
+def say_time(estimate: Estimate) -> str:
+    """ "36 min – 48 min"; an en dash where nothing is known."""
+    if estimate.shortest is None or estimate.longest is None:
+        return "–"
+    short, long = say_span(estimate.shortest), say_span(estimate.longest)
+    return short if short == long else f"{short} – {long}"
+
+
+def say_span(time: timedelta) -> str:
+    """ "1 h 28", "36 min", "42 s"."""
+    minutes = round(time.total_seconds() / 60)
+    return f"{minutes // 60} h {minutes % 60:02d}" if minutes >= 60 else span(time)

@@ -1,0 +1,153 @@
+"""The steps of a machine's row, and when to look at it next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from sqlmodel import Session
+
+from tensorant_app.db.machines import Machine, MachineEvent
+from tensorant_app.db.promise import promise
+from tensorant_app.db.session import now_of
+from tensorant_app.db.steps import step
+from tensorant_app.domain import spend, watching
+from tensorant_app.domain.machines import (
+    LATE,
+    LIFECYCLE,
+    MachineFacts,
+    MachineReason,
+    MachineState,
+    Presence,
+    ProofRules,
+    Sighting,
+    decide,
+)
+from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.services.machine_views import MachineView, view
+from trainer.contract import Ask, Phase
+
+TEND = "machines.tend"
+BILL = "spend.sync"
+_ASKS_BILL = {"appear": spend.SYNC, "catch": spend.SYNC, "confirm": spend.SOON}
+_KEEPS_REASON = frozenset({"confirm", "stick", "retry", "stop", "appear"})
+"""Steps that don't change why the machine ends."""
+
+
+def facts_of(machine: Machine | MachineView) -> MachineFacts:
+    return MachineFacts(
+        machine.state,
+        machine.ask_sent_at,
+        machine.release_wanted_at,
+        machine.absent_since,
+        machine.absent_looks,
+        has_result=machine.result is not None,
+        held_at=machine.held_at,
+        has_started=machine.started_at is not None,
+        boots=machine.boots,
+        rate_limit=machine.rate_limit,
+        deadline=machine.deadline,
+        stop_wanted=machine.stop_wanted_at is not None,
+    )
+
+
+def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WORKER) -> None:
+    at = now_of(session)
+    if move.verb not in _KEEPS_REASON:
+        machine.reason, machine.sentence = move.reason, move.sentence
+    match move.verb:
+        case "appear":
+            machine.held_at = at
+        case "release" | "lose" | "catch" | "reappear":
+            machine.release_wanted_at = machine.release_wanted_at or at
+            machine.held_at = machine.held_at or at
+            machine.release_sent_at, machine.release_tries, machine.release_problem = None, 0, None
+        case "retry":
+            machine.release_sent_at = None
+        case "stop":
+            machine.stopped_at = at
+        case "confirm":
+            machine.released_at, machine.release_problem = at, None
+    step(
+        session,
+        machine,
+        LIFECYCLE,
+        MachineEvent,
+        verb=move.verb,
+        cause=cause,
+        reason=move.reason,
+        sentence=move.sentence,
+    )
+    if machine.connection_id is not None and move.verb in _ASKS_BILL:
+        promise(session, BILL, machine.id, at + _ASKS_BILL[move.verb])
+
+
+def tell_user(session: Session, machine: Machine) -> None:
+    promise(session, f"{machine.use.plural}.react", machine.subject_id)
+
+
+def take_all(session: Session, machine: Machine, sighting: Sighting, rules: ProofRules, *, log: str) -> None:
+    """Every step that the last look at the account calls for; the looks were counted when they were made."""
+    while True:
+        facts = _before_last_look(machine)
+        move = decide(facts, sighting, rules, now_of(session))
+        if move is None:
+            return
+        if move.reason is MachineReason.NOT_STARTED and log:
+            move = Move(move.verb, move.reason, f"{move.sentence} The provider's log says: {log}")
+        take(session, machine, move)
+        if move.verb in {"lose", "release", "catch"}:
+            # The delete call comes first, whatever the same look would prove.
+            promise(session, TEND, machine.id)
+            return
+
+
+def _before_last_look(machine: Machine) -> MachineFacts:
+    """`decide` counts the look that it is given: leave the last one to it."""
+    facts = facts_of(machine)
+    looks = facts.absent_looks - 1 if machine.presence is Presence.ABSENT else facts.absent_looks
+    return replace(facts, absent_looks=looks)
+
+
+def next_release(machine: Machine | MachineView) -> datetime | None:
+    """When the next delete call is due; None: now."""
+    if machine.release_sent_at is None:
+        return None
+    pause = watching.release_pause(machine.release_tries, was_taken=machine.release_problem is None)
+    return machine.release_sent_at + pause
+
+
+def next_read(machine: Machine | MachineView, now: datetime) -> datetime | None:
+    """When heartbeat and result are read next; None: now. A status that changed since is read at once."""
+    if machine.read_at is None or (machine.seen_at is not None and machine.seen_at > machine.read_at):
+        return None
+    status = view(machine).status if isinstance(machine, Machine) else machine.status
+    left = watching.time_left(status.step, status.total_steps, status.elapsed) if status else None
+    pause = watching.read_pause(
+        is_watched=machine.watched_until is not None and machine.watched_until > now,
+        has_started=machine.started_at is not None,
+        is_ending=status is not None and status.phase in {Phase.PACKAGING, Phase.ENDED},
+        time_left=left,
+    )
+    is_awaited = machine.words_ask != Ask.NONE.value and machine.result is None
+    return machine.read_at + (min(pause, watching.OFTEN) if is_awaited else pause)
+
+
+def next_look(machine: Machine, now: datetime, rules: ProofRules) -> datetime | None:
+    if machine.state in LIFECYCLE.final:
+        return None
+    if not rules.by_account:
+        is_slow = machine.state is MachineState.RELEASE_FAILED
+        return max(next_release(machine) or now, now + watching.LOCAL) if is_slow else now + watching.LOCAL
+    match machine.state:
+        case MachineState.HELD | MachineState.STOPPED:
+            starts_by = None
+            if rules.provisioning is not None and machine.started_at is None and machine.held_at is not None:
+                starts_by = machine.held_at + rules.provisioning
+            late = machine.deadline + LATE if machine.state is MachineState.HELD else None
+            due = watching.earliest(next_read(machine, now) or now, starts_by, late)
+        case MachineState.RELEASING | MachineState.RELEASE_FAILED:
+            due = next_release(machine)
+        case _:
+            due = now + watching.RARELY
+    return max(due or now, now + watching.LOCAL)

@@ -1,0 +1,73 @@
+"""Rows of a Parquet file, nested columns too, a few at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tensorant_app.domain.data_codes import FileCode, NoticeCode
+from tensorant_app.domain.datasets import Notice, Record
+from tensorant_app.domain.tables import COLUMN_LIMIT
+from tensorant_app.services.containers import FileRefused
+
+_BATCH = 64
+
+
+def read_parquet(path: Path) -> Iterator[Record | Notice]:
+    """Columns of types that JSON has; the others are named and left out. Null fields count as left out."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(path, pre_buffer=False) as file:
+            if len(file.schema_arrow) > COLUMN_LIMIT:
+                raise FileRefused(FileCode.TOO_LARGE, f"The file has more than {COLUMN_LIMIT:,} columns.")
+            kept = []
+            for field in file.schema_arrow:
+                if _is_json(field.type):
+                    kept.append(field.name)
+                else:
+                    said = (
+                        f"The column {field.name} holds {field.type} values and is not kept; training does not read it."
+                    )
+                    yield Notice(None, None, field.name, NoticeCode.COLUMN_LEFT_OUT, said)
+            row = 0
+            for batch in file.iter_batches(_BATCH, columns=kept, use_threads=False):
+                for values in batch.to_pylist():
+                    row += 1
+                    yield Record(row, None, {name: pruned(value) for name, value in values.items()})
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        if isinstance(error, MemoryError):
+            raise
+        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FileRefused(
+            FileCode.BROKEN_PARQUET, f"The Parquet file cannot be read: {said}. Write it again."
+        ) from error
+
+
+def _is_json(kind: Any) -> bool:
+    from pyarrow import types
+
+    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
+        return _is_json(kind.value_type)
+    if types.is_struct(kind):
+        return all(_is_json(kind.field(n).type) for n in range(kind.num_fields))
+    if types.is_dictionary(kind):
+        return _is_json(kind.value_type)
+    plain = (
+        types.is_null,
+        types.is_boolean,
+        types.is_integer,
+        types.is_floating,
+        types.is_string,
+        types.is_large_string,
+    )
+    return any(fits(kind) for fits in plain)
+
+
+def pruned(value: object) -> object:
+    """Without the null fields that every object of a column gets from the others."""
+    if isinstance(value, dict):
+        return {key: pruned(inner) for key, inner in value.items() if inner is not None}
+    return [pruned(inner) for inner in value] if isinstance(value, list) else value

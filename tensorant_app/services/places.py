@@ -1,0 +1,89 @@
+"""Where the next machine of a run or an evaluation is asked for: provider, type, price and volume."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+from uuid import UUID
+
+from sqlmodel import Session
+
+from tensorant_app.db.runs import Run
+from tensorant_app.domain.connections import LOCAL, ConnectionKind
+from tensorant_app.domain.errors import Refused
+from tensorant_app.domain.money import HourlyRate
+from tensorant_app.domain.placement import Placement
+from tensorant_app.providers.base import FileStore, Offer, Provider
+from tensorant_app.services import offers
+from tensorant_app.services.connections import find_connection, provider_for, volume_for
+from tensorant_app.settings import get_settings
+
+
+@dataclass(frozen=True, slots=True)
+class Doors:
+    """A provider and the exchange with its machines, built from the organization's connections."""
+
+    name: str
+    provider: Provider
+    volume: FileStore
+    connection_id: UUID | None = None
+    data_center: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    known_offers: Sequence[Offer] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a create call will say beside its name and command."""
+
+    provider: str
+    gpu_type: str
+    rate: HourlyRate | None
+    """Of the whole machine, as offered."""
+    connection_id: UUID | None = None
+    data_center: str | None = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def open_doors(session: Session, organization_id: UUID, placement: Placement) -> Doors:
+    """`AuthFailed` where the account that the draft names is not connected."""
+    name = placement.provider or LOCAL
+    provider, volume = provider_for(session, organization_id, name), volume_for(session, organization_id, name)
+    if name == LOCAL:
+        return Doors(name, provider, volume)
+    compute = find_connection(session, organization_id, ConnectionKind.RUNPOD_COMPUTE)
+    storage = find_connection(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
+    assert compute is not None
+    assert storage is not None
+    options = {
+        "image": get_settings().trainer_image or "",
+        "volume_id": storage.shown["volume_id"],
+        "disk_gb": placement.disk_gb,
+    }
+    catalog = offers.catalog_of(session, organization_id, placement.gpu_count)
+    known = catalog.offers if catalog else ()
+    return Doors(name, provider, volume, compute.id, storage.shown["data_center"], options, known)
+
+
+def volume_of_run(session: Session, run_id: UUID) -> FileStore:
+    """Where its files lie."""
+    run = session.get_one(Run, run_id)
+    return volume_for(session, run.organization_id, Placement.of(run.placement or {}).provider or LOCAL)
+
+
+def offers_of(doors: Doors) -> Sequence[Offer]:
+    """As a job saw them last, so that a launch waits for no list; no session open."""
+    return doors.known_offers or doors.provider.offers()
+
+
+def choose_place(doors: Doors, placement: Placement, refusals: int, offered: Sequence[Offer]) -> Place:
+    """The choice whose turn it is; without one, the cheapest that can be had."""
+    wanted = placement.gpu_type(refusals)
+    found = [offer for offer in offered if wanted in (None, offer.gpu_type)]
+    usable = [offer for offer in found if offer.reason is None and offer.max_count >= placement.gpu_count] or found
+    if not usable:
+        raise Refused("No machine can be asked for.", [f"The provider no longer offers {wanted or 'any GPU'}."])
+    offer = min(usable, key=lambda one: one.rate)
+    rate = None if doors.provider.free else offer.rate * placement.gpu_count
+    return Place(doors.name, offer.gpu_type, rate, doors.connection_id, doors.data_center, doors.options)

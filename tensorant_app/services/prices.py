@@ -1,0 +1,78 @@
+"""What a launch costs an hour, by the catalog as it is now: shown in the dialog, and compared when it is confirmed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from sqlmodel import Session
+
+from tensorant_app.db.projects import Project
+from tensorant_app.db.runs import Run
+from tensorant_app.domain.connections import RUNPOD, ConnectionKind
+from tensorant_app.domain.errors import Refused
+from tensorant_app.domain.money import FREE, HourlyRate, Money
+from tensorant_app.domain.placement import Placement
+from tensorant_app.services import gpus
+from tensorant_app.services.budgets import Budget, budget_of
+from tensorant_app.services.connections import find_connection
+
+
+@dataclass(frozen=True, slots=True)
+class RentedLaunch:
+    """What is about to be rented, and at which price."""
+
+    label: str
+    gpu_type: str
+    count: int
+    rate: HourlyRate | None
+    """Of the whole machine by the catalog; None where the type is no longer in it."""
+    cap: Money | None
+    """Cap (est.): if all of the maximum runtime is used. Not a billing cap."""
+    data_center: str
+    account: str
+    """The last four characters of the key whose account is billed; empty where none is connected."""
+    budget: Budget
+
+
+def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0)) -> RentedLaunch | None:
+    """None where it starts on this computer; `runtime` is what the cap is reckoned with."""
+    place = Placement.of(run.placement or {})
+    if place.provider != RUNPOD:
+        return None
+    project = session.get_one(Project, run.project_id)
+    judged = gpus.judge_placement(session, project, run.settings["method"], place)
+    compute = find_connection(session, run.organization_id, ConnectionKind.RUNPOD_COMPUTE)
+    storage = find_connection(session, run.organization_id, ConnectionKind.RUNPOD_STORAGE)
+    chosen = place.gpu_types[0] if place.gpu_types else "No GPU"
+    return RentedLaunch(
+        judged.offer.label if judged else chosen,
+        chosen,
+        place.gpu_count,
+        judged.rate if judged else None,
+        judged.rate.cost_of(runtime) if judged else None,
+        storage.shown["data_center"] if storage else "",
+        compute.last_four if compute else "",
+        budget_of(session, project),
+    )
+
+
+def require_shown_price(session: Session, run: Run, shown: HourlyRate | None) -> HourlyRate:
+    """The price that holds now, free on this computer; `Refused` with both numbers where it rose since it was shown."""
+    rented = rented_launch(session, run)
+    if rented is None:
+        return FREE
+    if rented.rate is None:
+        raise Refused(
+            f"{rented.label} is not on offer now.", ["Try again in a minute, or configure another run like this one."]
+        )
+    if shown is None:
+        raise Refused(
+            f"This run costs {rented.rate}.", ["Launch it where that price is shown first: on its page in the console."]
+        )
+    if rented.rate > shown:
+        raise Refused(
+            f"The price rose from {shown} to {rented.rate} since it was shown.",
+            ["Nothing was launched. Look at the new price and confirm again."],
+        )
+    return rented.rate

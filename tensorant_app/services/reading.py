@@ -1,0 +1,202 @@
+"""The one reading of a data file: the page's import and `tensorant data check` both go through it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING, Union
+
+from tensorant_app.domain.data_codes import FileCode, RowCode
+from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
+from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind
+from tensorant_app.domain.json_lines import Tally
+from tensorant_app.domain.json_text import parse_object
+from tensorant_app.domain.json_values import show_keys
+from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
+from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text
+from tensorant_app.services.fast_rows import read_plain_row
+from tensorant_app.services.image_files import ImageFolder
+from tensorant_app.services.parquet_files import read_parquet
+from tensorant_app.services.records import read_records
+from tensorant_app.services.workbooks import read_workbook
+
+if TYPE_CHECKING:
+    from tensorant_app.services.batches import Batch
+
+Found = Union[Row, RowError, Notice, FileError, "Batch"]
+_Raw = Record | RowError | Notice | FileError
+
+
+WORKERS = min(2, os.cpu_count() or 1)
+
+
+@dataclass(slots=True)
+class Reading:
+    """One pass over a file. Iterate it once; the other attributes tell what has been seen so far."""
+
+    path: Path
+    layout: Layout | None = None
+    """None: recognised by the first rows."""
+    mapping: ColumnMapping | None = None
+    """Which columns hold what; counts more than `layout`."""
+    images: Path | None = None
+    """The folder of a vision project's images; without one, an image in a row is a fault."""
+    tell: Callable[[int], None] = lambda at: None
+    """Hears how many bytes of the file have been read."""
+    shares_work: bool = False
+    """A large plain file is read by several processes, and its rows come as a `Batch` of many."""
+    kind: FileKind | None = None
+    opened: Opened | None = None
+    tally: Tally = field(default_factory=Tally)
+    rows: int = 0
+    """The number of the last row seen."""
+
+    @property
+    def format(self) -> str:
+        """Layout, kind and wrapping, such as `chat:jsonl` or `alpaca:csv+zip`; empty where nothing was recognised."""
+        if self.kind is None:
+            return ""
+        layout = self.mapping.layout.value if self.mapping else "unknown"
+        wrapping = f"+{self.opened.wrapping.value}" if self.opened and self.opened.wrapping else ""
+        return f"{layout}:{self.kind.value}{wrapping}"
+
+    def __iter__(self) -> Iterator[Found]:
+        """Rows and faults in order; a `FileError` is the last thing and stands for all before it."""
+        try:
+            yield from self._read()
+        except FileRefused as refused:
+            yield refused.error
+        except MemoryError:
+            said = "The file needs more memory than an import may take. Split it, or write JSON Lines."
+            yield FileError(FileCode.TOO_LARGE, said)
+
+    def _read(self) -> Iterator[Found]:
+        self.opened = open_file(self.path)
+        raw = self._records(self.opened)
+        probe = _Probe(raw)
+        if self.mapping is None:
+            self.mapping = probe.mapping(self.layout)
+        is_plain_chat = self.images is None and self.mapping == ColumnMapping(Layout.CHAT, {"messages": "messages"})
+        if self.shares_work and is_plain_chat and self.kind is FileKind.JSON_LINES and _is_large(self.path):
+            yield from self._shared(self.opened, self.mapping)
+            return
+        folder = ImageFolder(self.images) if self.images else None
+        for found in chain(probe.seen, raw):
+            if isinstance(found, Record):
+                row = read_plain_row(found) if is_plain_chat else None
+                if row is not None:
+                    yield row
+                else:
+                    yield from self._strictly(found, self.mapping, folder)
+            else:
+                yield found
+            if isinstance(found, FileError):
+                return
+            self.rows = found.row or self.rows
+        if self.rows == 0:
+            yield FileError(FileCode.EMPTY, "The file is empty; put at least one example into it.")
+
+    def _shared(self, opened: Opened, mapping: ColumnMapping) -> Iterator[Found]:
+        """The file once more from its beginning, which was read for its layout."""
+        from tensorant_app.services.batches import read_batches
+
+        self.tally = Tally()
+        for batch in read_batches(read_text(opened, self.tell), mapping):
+            self.rows = batch.last_row
+            self.tally.blank_lines += batch.blank_lines
+            yield batch
+            if batch.refused is not None:
+                yield batch.refused
+                return
+
+    def _strictly(self, record: Record, mapping: ColumnMapping, folder: ImageFolder | None) -> Iterator[Row | RowError]:
+        read = read_record(record, mapping, with_images=folder is not None)
+        if isinstance(read, Row) and folder is not None:
+            faults = tuple(folder.faults_of(read))
+            yield from faults or (read,)
+        elif isinstance(read, Row):
+            yield read
+        else:
+            yield from read
+
+    def _records(self, opened: Opened) -> Iterator[_Raw]:
+        self.kind = opened.kind
+        match opened.kind:
+            case FileKind.PARQUET:
+                return read_parquet(opened.path)
+            case FileKind.XLSX:
+                return read_workbook(opened.path, self.tally)
+        self.kind, records = read_records(read_text(opened, self.tell), self.tally)
+        return iter(records)
+
+
+def _is_large(path: Path) -> bool:
+    return WORKERS > 1 and path.stat().st_size >= SHARED_FROM
+
+
+class _Probe:
+    """The first records, by which a file's layout is told."""
+
+    def __init__(self, raw: Iterator[_Raw]) -> None:
+        self.seen: list[_Raw] = []
+        self.objects: list[dict[str, object]] = []
+        self._no_objects: list[RowCode] = []
+        for found in raw:
+            self.seen.append(found)
+            if isinstance(found, Record):
+                self._look(found)
+            if isinstance(found, FileError) or len(self.seen) == PROBE_ROWS:
+                break
+
+    def _look(self, record: Record) -> None:
+        body = record.body
+        value = parse_object(body) if isinstance(body, bytes | str) else dict(body)
+        if isinstance(value, dict):
+            self.objects.append(value)
+        else:
+            self._no_objects.append(value[1])
+
+    def mapping(self, layout: Layout | None) -> ColumnMapping:
+        """Raises `FileRefused` where no layout fits."""
+        if any(is_preference(value) for value in self.objects):
+            raise FileRefused(FileCode.PREFERENCES, _PREFERENCES)
+        for value in self.objects:
+            found = recognise(value)
+            if found is not None and layout in (None, found.layout):
+                return found
+        if layout is not None and self.objects:
+            info = LAYOUTS[layout]
+            said = (
+                f"No row holds {' and '.join(info.required)}, which the layout {info.title} needs; the first row holds"
+            )
+            raise FileRefused(FileCode.WRONG_LAYOUT, f"{said} {show_keys(self.objects[0])}.")
+        if self.objects:
+            raise FileRefused(FileCode.UNKNOWN_LAYOUT, _unknown(self.objects[0]))
+        if self._no_objects and not any(isinstance(found, FileError) for found in self.seen):
+            raise FileRefused(*self._no_text())
+        return ColumnMapping(Layout.CHAT, {"messages": "messages"})
+
+    def _no_text(self) -> tuple[FileCode, str]:
+        count, (first, *_) = len(self._no_objects), (found for found in self.seen if isinstance(found, Record))
+        if {*self._no_objects} == {RowCode.NOT_UTF8}:
+            at = parse_object(first.body)  # type: ignore[arg-type]
+            said = f"The file is in an encoding that is not read: in line {first.line}, {at[2]}"  # type: ignore[index]
+            return FileCode.OTHER_ENCODING, said
+        looked = "The only row is no JSON object" if count == 1 else f"None of the first {count} rows is a JSON object"
+        return FileCode.NOT_JSONL, f'{looked}; put one whole object such as {{"messages": [...]}} on each line.'
+
+
+_PREFERENCES = (
+    "The file holds preferences (a chosen and a rejected reply). Training on preferences comes later; "
+    "choose a file with one reply to learn in each row."
+)
+
+
+def _unknown(row: dict[str, object]) -> str:
+    return (
+        f"The rows hold {show_keys(row)}, which is no layout that is known: messages, conversations, "
+        "instruction and output, or prompt and completion. Say which columns hold the question and the reply."
+    )

@@ -1,0 +1,149 @@
+"""The records of a text file: its kind is told by its beginning, and each kind has its own reader."""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from tensorant_app.domain.data_codes import FileCode, RowCode
+from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Record, RowError
+from tensorant_app.domain.file_kinds import MIB, WHOLE_LIMIT, FileKind
+from tensorant_app.domain.json_arrays import read_json_array
+from tensorant_app.domain.json_columns import is_one_row, read_columns
+from tensorant_app.domain.json_lines import Tally, read_json_lines
+from tensorant_app.domain.json_text import parse, parse_object
+from tensorant_app.domain.layouts import recognise
+from tensorant_app.domain.tables import SEPARATORS, read_table, separator_of
+from tensorant_app.services.containers import FileRefused
+
+Found = Record | RowError | FileError
+_BLANKS = b" \t\r\n"
+_KINDS = {",": FileKind.CSV, "\t": FileKind.TSV, ";": FileKind.SEMICOLONS}
+
+
+def read_records(pieces: Iterator[bytes], tally: Tally) -> tuple[FileKind, Iterator[Found]]:
+    """UTF-8 text in pieces: what kind it is, and its records."""
+    begin = _until_first_line(pieces)
+    text = b"".join(begin).lstrip(_BLANKS)
+    whole = chain(begin, pieces)
+    if text.startswith(b"["):
+        return FileKind.JSON_ARRAY, read_json_array(whole)
+    if text.startswith(b"{"):
+        return _objects(text, begin, pieces, tally)
+    header = text.split(b"\n", 1)[0].split(b"\r", 1)[0]
+    if separator := separator_of(header.decode(errors="replace")) or ("," if _is_column(header) else None):
+        return _KINDS[separator], _table(whole, separator, tally)
+    return FileKind.JSON_LINES, read_json_lines(whole, tally)
+
+
+def _is_column(header: bytes) -> bool:
+    """A table of one column has no separator, so its name must be a known one."""
+    return recognise([header.decode(errors="replace").strip().strip('"')]) is not None
+
+
+def _until_first_line(pieces: Iterator[bytes]) -> list[bytes]:
+    """Pieces until one line that is not blank is whole, and the beginning of the next one."""
+    begin: list[bytes] = []
+    length = 0
+    for piece in pieces:
+        begin.append(piece)
+        length += len(piece)
+        _, mark, more = b"".join(begin).lstrip(_BLANKS).partition(b"\n")
+        if length > ROW_LIMIT or (mark and more.strip(_BLANKS)):
+            break
+    return begin
+
+
+def _objects(
+    text: bytes, begin: list[bytes], pieces: Iterator[bytes], tally: Tally
+) -> tuple[FileKind, Iterator[Found]]:
+    """Lines of objects, unless the whole file is one object: of columns, or one row written over several lines."""
+    first, _, more = text.partition(b"\n")
+    lines = FileKind.JSON_LINES, read_json_lines(chain(begin, pieces), tally)
+    is_line = isinstance(parse_object(first), dict) if len(first) <= ROW_LIMIT else True
+    if more.lstrip(_BLANKS).startswith(b"{") and (is_line or _starts_object(first)):
+        return lines
+    if is_line and more.strip(_BLANKS):
+        return lines
+    kept, rest = _bounded(begin, pieces)
+    body = b"".join(kept).strip(_BLANKS)
+    if rest is not None:
+        if is_line:
+            return FileKind.JSON_LINES, read_json_lines(chain(kept, rest), tally)
+        raise FileRefused(FileCode.TOO_LARGE, _TOO_LARGE)
+    value = parse(body)
+    if isinstance(value, dict) and not is_one_row(value) and (columns := read_columns(value)) is not None:
+        return FileKind.JSON_COLUMNS, columns
+    if isinstance(value, dict) and not is_line:
+        return FileKind.JSON_LINES, iter([Record(1, 1, body)])
+    if isinstance(value, tuple) and value[1] is RowCode.SEVERAL_VALUES and not is_line and b"\n" in body:
+        raise FileRefused(FileCode.NOT_JSONL, "The objects are written over several lines. Put each on one line.")
+    return FileKind.JSON_LINES, read_json_lines(kept, tally)
+
+
+_TOO_LARGE = (
+    f"The file is one JSON object of more than {WHOLE_LIMIT // MIB} MiB, which cannot be read piece by piece. "
+    "Write JSON Lines: one object on each line."
+)
+
+
+def _starts_object(line: bytes) -> bool:
+    """A broken row rather than the opening brace of an object over several lines."""
+    return len(line.strip(_BLANKS)) > 1
+
+
+def _bounded(begin: list[bytes], pieces: Iterator[bytes]) -> tuple[list[bytes], Iterator[bytes] | None]:
+    """The whole file where it is small enough, else its beginning and what follows."""
+    kept, length = list(begin), sum(map(len, begin))
+    for piece in pieces:
+        kept.append(piece)
+        length += len(piece)
+        if length > WHOLE_LIMIT:
+            return kept, pieces
+    return kept, None
+
+
+def _table(pieces: Iterable[bytes], separator: str, tally: Tally) -> Iterator[Found]:
+    """Cells that hold bytes which are not UTF-8 are named by their column."""
+    assert separator in SEPARATORS
+    for found in read_table(_text_lines(pieces), separator, tally):
+        bad = _not_utf8(found) if isinstance(found, Record) else None
+        yield bad or found
+
+
+_ESCAPED = re.compile("[\udc80-\udcff]")
+
+
+def _not_utf8(record: Record) -> RowError | None:
+    values = record.body if isinstance(record.body, dict) else {}
+    for column, cell in values.items():
+        if not cell.isascii() and (found := _ESCAPED.search(cell)):
+            byte = ord(found[0]) - 0xDC00
+            end = f"{column} holds the byte {byte:#04x}, which is not UTF-8; save the file as UTF-8."
+            return RowError(
+                record.row, record.line, column, RowCode.NOT_UTF8, f"Row {record.row} (line {record.line}): {end}"
+            )
+    return None
+
+
+def _text_lines(pieces: Iterable[bytes]) -> Iterator[str]:
+    """Lines with their ends, LF, CRLF or CR; a line beyond the limit comes in parts, which the table refuses."""
+    decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+    rest = ""
+    for piece in chain(pieces, [None]):
+        text = rest + decoder.decode(piece or b"", final=piece is None)
+        # A CR at the end may be half of a CRLF.
+        held = "\r" if text.endswith("\r") and piece is not None else ""
+        parts = _LINE_END.split(text.removesuffix(held) if held else text)
+        rest = parts.pop() + held
+        yield from map("".join, zip(parts[::2], parts[1::2], strict=True))
+        if len(rest) > 2 * ROW_LIMIT:
+            yield rest
+            rest = ""
+    if rest:
+        yield rest
+
+
+_LINE_END = re.compile(r"(\r\n|\n|\r)")

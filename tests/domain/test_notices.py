@@ -1,0 +1,117 @@
+"""What is odd in a row is named by its field, once, and blocks nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tensorant_app.domain.data_codes import NoticeCode
+from tensorant_app.domain.datasets import Record, Row, read_record
+from tensorant_app.domain.layouts import ColumnMapping, Layout
+from tensorant_app.domain.notices import COMMON_TOKENS, find_characters, notices_of, token_finder
+
+CALL = {"id": "c1", "function": {"name": "wind", "arguments": '{"at": "a\\u200bb"}'}}
+
+
+def said(role: str, content: object, **more: object) -> dict[str, Any]:
+    return {"role": role, "content": content, **more}
+
+
+def read(*messages: dict[str, Any], layout: Layout = Layout.CHAT, **more: object) -> Row:
+    body = json.dumps({"messages": messages, **more} if messages else more)
+    row = read_record(Record(3, 5, body), ColumnMapping(layout))
+    assert isinstance(row, Row)
+    return row
+
+
+def noticed(row: Row) -> list[tuple[str, NoticeCode]]:
+    found = list(notices_of(row, [find_characters, token_finder(COMMON_TOKENS)]))
+    assert all(one.message.startswith(f"Row 3 (line 5): {one.path} ") for one in found)
+    return [(one.path, one.code) for one in found]
+
+
+ODD = {
+    "a\u200bb": NoticeCode.INVISIBLE,
+    "a\u202eb": NoticeCode.INVISIBLE,
+    "a\x07b": NoticeCode.CONTROL_CHARACTER,
+    "a\x92b": NoticeCode.CONTROL_CHARACTER,
+    "a<br/>b": NoticeCode.HTML,
+    '<a href="x">b</a>': NoticeCode.HTML,
+    "a&nbsp;b": NoticeCode.HTML,
+    "stop<|im_end|>": NoticeCode.CONTROL_TOKEN,
+    "[INST] go": NoticeCode.CONTROL_TOKEN,
+    "...": NoticeCode.SHORT_REPLY,
+    "TODO": NoticeCode.SHORT_REPLY,
+    "N/A.": NoticeCode.SHORT_REPLY,
+}
+
+
+@pytest.mark.parametrize("text", ODD)
+def test_an_odd_reply_is_named(text: str) -> None:
+    assert noticed(read(said("user", "Go on?"), said("assistant", text))) == [("messages[1].content", ODD[text])]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "None.",
+        "42",
+        "Yes.",
+        "👩🏽‍🍳",
+        "می‌خواهم",
+        "a < b and c > d",
+        "if x<y: print(a&b)",
+        "tab\tand\nline",
+        "x\u2028y",
+        "R&D",
+    ],
+)
+def test_an_ordinary_reply_is_left_alone(text: str) -> None:
+    assert noticed(read(said("user", "Go on?"), said("assistant", text))) == []
+
+
+def test_calls_and_tools_are_looked_at_as_well() -> None:
+    row = read(
+        said("user", ""),
+        said("assistant", None, tool_calls=[CALL]),
+        said("user", "x"),
+        said("user", "y"),
+        said("system", "z"),
+        said("assistant", "w"),
+        tools=[{"name": "wind", "description": "<b>wind</b>"}],
+    )
+
+    assert set(noticed(row)) == {
+        ("messages[0].content", NoticeCode.EMPTY_QUESTION),
+        ("messages[1]", NoticeCode.UNANSWERED_CALL),
+        ("messages[3]", NoticeCode.SAME_ROLE_AGAIN),
+        ("messages[4]", NoticeCode.LATE_SYSTEM),
+        ("tools[0].description", NoticeCode.HTML),
+    }
+
+
+def test_a_reply_in_another_script_than_its_question_is_named() -> None:
+    question = "Please tell me when the shop opens today."
+    russian, chinese = "Магазин открывается в девять часов утра.", "商店上午九点开门营业。"
+
+    mixed = "messages[1].content", NoticeCode.MIXED_SCRIPTS
+    assert noticed(read(said("user", question), said("assistant", russian))) == [mixed]
+    assert noticed(read(said("user", question), said("assistant", chinese))) == [mixed]
+    assert noticed(read(said("user", "When? " + russian), said("assistant", russian))) == []
+    assert noticed(read(said("user", question), said("assistant", "Да."))) == []
+
+
+def test_a_place_is_named_as_it_stands_in_the_file() -> None:
+    row = read(
+        layout=Layout.SHAREGPT,
+        system="a\u200bb",
+        conversations=[{"from": "human", "value": "x<br>"}, {"from": "gpt", "value": "..."}],
+    )
+
+    assert set(noticed(row)) == {
+        ("system", NoticeCode.INVISIBLE),
+        ("conversations[0].value", NoticeCode.HTML),
+        ("conversations[1].value", NoticeCode.SHORT_REPLY),
+    }

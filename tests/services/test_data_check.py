@@ -1,0 +1,155 @@
+"""`tensorant data check`: one report of everything, in the form that is documented."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from tensorant_app.cli import app
+from tensorant_app.domain.data_codes import CODES, FileCode, NoticeCode, RowCode
+from tensorant_app.domain.errors import Invalid
+from tensorant_app.services import data_check
+
+ROOT = Path(__file__).resolve().parents[2]
+
+
+def chat(question: str, answer: str, **more: object) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}], **more}
+
+
+def write(folder: Path, *rows: object) -> Path:
+    path = folder / "rows.jsonl"
+    path.write_text("".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows))
+    return path
+
+
+def test_a_messy_file_is_reported_whole(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        chat("Soup?", "Lentil."),
+        "",
+        "{'messages': []}",
+        chat("Soup? ", "Tomato."),
+        chat("soup?", "lentil."),
+        chat("Whom do I ask?", "Write to mara.lind@example.org."),
+        chat("Soup?", "Lentil."),
+        {"messages": [{"role": "robot", "content": 1}]},
+    )
+
+    shown = CliRunner().invoke(app, ["data", "check", str(path), "--json"])
+
+    report = json.loads(shown.stdout)
+    assert shown.exit_code == 1
+    assert list(report) == [
+        *(
+            "file",
+            "format",
+            "refused",
+            "rows",
+            "accepted",
+            "rejected",
+            "accepted_rows",
+            "blank_lines",
+            "errors",
+            "warnings",
+        )
+    ]
+    assert {name: report[name] for name in list(report)[:8]} == {
+        "file": "rows.jsonl",
+        "format": "chat:jsonl",
+        "refused": None,
+        "rows": 7,
+        "accepted": 5,
+        "rejected": 2,
+        "accepted_rows": [1, 3, 4, 5, 6],
+        "blank_lines": 1,
+    }
+    assert [(e["row"], e["line"], e["path"], e["code"]) for e in report["errors"]] == [
+        (2, 3, "", "not_json"),
+        (7, 8, "messages[0].role", "bad_role"),
+        (7, 8, "messages[0].content", "bad_content"),
+        (7, 8, "messages", "no_reply"),
+    ]
+    assert [(w["row"], w["line"], w["path"], w["code"]) for w in report["warnings"]] == [
+        (3, 4, "", "contradiction"),
+        (4, 5, "", "copy"),
+        (5, 6, "messages[1].content", "email"),
+        (6, 7, "", "duplicate"),
+    ]
+    assert "mara.lind" not in shown.stdout
+    assert all(
+        set(item) == {"row", "line", "path", "code", "message"} for item in report["errors"] + report["warnings"]
+    )
+
+
+def test_a_clean_file_ends_with_0_and_a_refused_one_with_1(tmp_path: Path) -> None:
+    clean = CliRunner().invoke(app, ["data", "check", str(write(tmp_path, chat("Soup?", "Lentil.")))])
+    (tmp_path / "rows.pdf").write_bytes(b"%PDF-1.7")
+    refused = CliRunner().invoke(app, ["data", "check", str(tmp_path / "rows.pdf"), "--json"])
+
+    assert clean.exit_code == 0
+    assert clean.stdout.splitlines() == [
+        "rows.jsonl: Chat (OpenAI messages), in JSON Lines.",
+        "1 row: 1 can be trained, 0 cannot.",
+    ]
+    report = json.loads(refused.stdout)
+    assert refused.exit_code == 1
+    assert report["refused"]["code"] == "other_format"
+    assert (report["rows"], report["accepted"], report["errors"]) == (0, 0, [])
+
+
+def test_what_is_asked_wrongly_is_said_in_a_sentence(tmp_path: Path) -> None:
+    path = write(tmp_path, chat("Soup?", "Lentil."))
+
+    with pytest.raises(Invalid, match=r"There is no file .*gone\.jsonl"):
+        data_check.check_file(tmp_path / "gone.jsonl")
+    with pytest.raises(Invalid, match="There is no folder"):
+        data_check.check_file(path, images=tmp_path / "gone")
+    with pytest.raises(Invalid, match=r"There is no format csvv\. Use auto, chat"):
+        data_check.layout_named("csvv")
+    with pytest.raises(Invalid, match=r"holds no tokenizer\.json"):
+        data_check.tokens_of(tmp_path)
+
+
+def test_control_tokens_are_those_of_the_tokenizer_that_is_named(tmp_path: Path) -> None:
+    tokens = [{"content": "<turn>", "special": True}, {"content": "yes", "special": False}]
+    (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": tokens}))
+    path = write(tmp_path, chat("Say <turn>", "yes"), chat("Say <|im_end|>", "no"))
+
+    own = data_check.check_file(path, tokens=data_check.tokens_of(tmp_path))
+    common = data_check.check_file(path)
+
+    assert [(w["row"], w["code"]) for w in own.warnings] == [(1, "control_token")]
+    assert [(w["row"], w["code"]) for w in common.warnings] == [(2, "control_token")]
+
+
+def test_a_long_list_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_check, "LISTED", 3)
+
+    report = data_check.check_file(write(tmp_path, chat("a", "b"), *["{"] * 5))
+
+    assert (report.rejected, len(report.errors)) == (5, 3)
+    assert "Only the first 3 errors and warnings are listed." in list(data_check.sentences_of(report))
+
+
+def test_every_code_has_one_row_in_the_table() -> None:
+    assert list(CODES) == [*FileCode, *RowCode, *NoticeCode]
+    assert len({about.meaning for about in CODES.values()}) == len(CODES)
+
+
+def test_the_page_lists_every_format_code_and_limit_as_the_code_has_them() -> None:
+    spec = importlib.util.spec_from_file_location("data_docs", ROOT / "packaging" / "data_docs.py")
+    assert spec is not None
+    assert spec.loader is not None
+    docs = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(docs)
+
+    page = docs.PAGE.read_text()
+
+    assert docs.render(page) == page, "run: python packaging/data_docs.py"
+    assert all(f"`{code}`" in page for code in CODES)

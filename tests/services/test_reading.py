@@ -1,0 +1,551 @@
+"""Any file people really have: the same rows out of every kind, every fault in its place, every trap refused."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import stat
+import struct
+import tracemalloc
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
+from tensorant_app.domain.datasets import FileError, Notice, Row, RowError
+from tensorant_app.domain.layouts import ColumnMapping, Layout
+from tensorant_app.services import containers
+from tensorant_app.services.reading import Found, Reading
+
+PAIRS = [("How do I prune a pear?", "In winter, to an outward bud."), ("Größe?", "Zwei Meter – höchstens 🍐.")]
+
+
+def chat(question: str, answer: str) -> dict[str, Any]:
+    return {"messages": [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]}
+
+
+CHATS = [chat(*pair) for pair in PAIRS]
+LINES = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in CHATS)
+
+
+def read(path: Path, **options: Any) -> tuple[list[Found], Reading]:
+    reading = Reading(path, **options)
+    return list(reading), reading
+
+
+def write(folder: Path, name: str, body: bytes | str) -> Path:
+    path = folder / name
+    path.write_bytes(body.encode() if isinstance(body, str) else body)
+    return path
+
+
+def said(found: list[Found]) -> list[tuple[str, str]]:
+    """Question and reply of each row."""
+    rows = [json.loads(one.example)["messages"] for one in found if isinstance(one, Row)]
+    return [(messages[-2]["content"], messages[-1]["content"]) for messages in rows]
+
+
+def faults(found: list[Found]) -> list[tuple[int, int | None, str, RowCode]]:
+    return [(one.row, one.line, one.path, one.code) for one in found if isinstance(one, RowError)]
+
+
+def refusal(path: Path, **options: Any) -> FileError:
+    found, _ = read(path, **options)
+    assert isinstance(found[-1], FileError)
+    return found[-1]
+
+
+def table(separator: str, end: str = "\r\n") -> bytes:
+    text = io.StringIO()
+    writer = csv.writer(text, delimiter=separator, lineterminator=end)
+    writer.writerows([("prompt", "completion"), *PAIRS])
+    return text.getvalue().encode()
+
+
+def zipped(*members: tuple[str, bytes]) -> bytes:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return body.getvalue()
+
+
+def parquet(rows: list[dict[str, Any]]) -> bytes:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    body = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(rows), body)
+    return body.getvalue()
+
+
+def workbook(*rows: tuple[object, ...]) -> bytes:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    body = io.BytesIO()
+    book.save(body)
+    return body.getvalue()
+
+
+def sharegpt(question: str, answer: str) -> dict[str, Any]:
+    return {"conversations": [{"from": "human", "value": question}, {"from": "gpt", "value": answer}]}
+
+
+FILES: dict[str, tuple[bytes | str, str]] = {
+    "lines": (LINES, "chat:jsonl"),
+    "lines with a byte order mark": (b"\xef\xbb\xbf" + LINES.encode(), "chat:jsonl"),
+    "lines with CRLF": (LINES.replace("\n", "\r\n"), "chat:jsonl"),
+    "lines with CR": (LINES.replace("\n", "\r"), "chat:jsonl"),
+    "UTF-16": (LINES.encode("utf-16"), "chat:jsonl"),
+    "UTF-16, big end first": (b"\xfe\xff" + LINES.encode("utf-16-be"), "chat:jsonl"),
+    "UTF-16 without a mark": (LINES.encode("utf-16-le"), "chat:jsonl"),
+    "an array": (json.dumps(CHATS), "chat:json-array"),
+    "an array over lines": (json.dumps(CHATS, indent=2), "chat:json-array"),
+    "lists as columns": (json.dumps({"messages": [row["messages"] for row in CHATS]}), "chat:json-columns"),
+    "columns of texts": (
+        json.dumps({"prompt": [q for q, _ in PAIRS], "completion": [a for _, a in PAIRS]}, indent=1),
+        "prompt_completion:json-columns",
+    ),
+    "columns with keys": (
+        json.dumps(
+            {
+                "instruction": {"0": PAIRS[0][0], "1": PAIRS[1][0]},
+                "output": {"0": PAIRS[0][1], "1": PAIRS[1][1]},
+            }
+        ),
+        "alpaca:json-columns",
+    ),
+    "ShareGPT": (json.dumps([sharegpt(*pair) for pair in PAIRS]), "sharegpt:json-array"),
+    "Alpaca": (
+        "".join(json.dumps({"instruction": q, "input": "", "output": a}) + "\n" for q, a in PAIRS),
+        "alpaca:jsonl",
+    ),
+    "question and answer": (
+        "".join(json.dumps({"question": q, "answer": a}) + "\n" for q, a in PAIRS),
+        "prompt_completion:jsonl",
+    ),
+    "prompts of messages": (
+        "".join(
+            json.dumps({"prompt": chat(*p)["messages"][:1], "completion": chat(*p)["messages"][1:]}) + "\n"
+            for p in PAIRS
+        ),
+        "prompt_completion:jsonl",
+    ),
+    "CSV": (table(","), "prompt_completion:csv"),
+    "CSV in UTF-16": (table(",").decode().encode("utf-16"), "prompt_completion:csv"),
+    "CSV with CR": (table(",", "\r"), "prompt_completion:csv"),
+    "TSV": (table("\t", "\n"), "prompt_completion:tsv"),
+    "semicolons": (table(";"), "prompt_completion:semicolons"),
+    "CSV with JSON in a cell": (
+        'messages\n"' + '"\n"'.join(json.dumps(row["messages"]).replace('"', '""') for row in CHATS) + '"\n',
+        "chat:csv",
+    ),
+    "gzip": (gzip.compress(LINES.encode()), "chat:jsonl+gzip"),
+    "gzip of two members": (
+        b"".join(gzip.compress(line.encode() + b"\n") for line in LINES.splitlines()),
+        "chat:jsonl+gzip",
+    ),
+    "zip": (zipped(("train.jsonl", LINES.encode())), "chat:jsonl+zip"),
+    "zip with what systems add": (
+        zipped(
+            ("data/", b""),
+            ("data/train.csv", table(",")),
+            ("__MACOSX/data/._train.csv", b"\0"),
+            ("data/.DS_Store", b"\0"),
+            ("Thumbs.db", b"\0"),
+        ),
+        "prompt_completion:csv+zip",
+    ),
+    "Parquet": (parquet(CHATS), "chat:parquet"),
+    "Parquet of texts": (parquet([{"prompt": q, "completion": a} for q, a in PAIRS]), "prompt_completion:parquet"),
+    "a workbook": (workbook(("prompt", "completion"), *PAIRS), "prompt_completion:xlsx"),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_every_kind_of_file_gives_the_same_conversations(name: str, tmp_path: Path) -> None:
+    body, form = FILES[name]
+
+    found, reading = read(write(tmp_path, "file", body))
+
+    assert said(found) == PAIRS
+    assert faults(found) == []
+    assert reading.format == form
+
+
+def test_one_row_over_several_lines_or_on_one_is_a_row_and_no_columns(tmp_path: Path) -> None:
+    for body in (json.dumps(CHATS[0], indent=1), json.dumps(CHATS[0]), json.dumps(sharegpt(*PAIRS[0]), indent=1)):
+        found, _ = read(write(tmp_path, "file.json", body))
+
+        assert said(found) == PAIRS[:1]
+
+
+def test_unicode_line_ends_inside_a_text_end_no_row(tmp_path: Path) -> None:
+    texts = ["a\u2028b", "a\u0085b", "a\u2029b", "a\x0cb"]
+    lines = "".join(json.dumps(chat("x", text), ensure_ascii=False) + "\r\n" for text in texts).replace("\x0c", "\\f")
+
+    found, _ = read(write(tmp_path, "file.jsonl", lines))
+
+    assert [answer for _, answer in said(found)] == texts
+
+
+def test_a_table_counts_rows_and_not_lines(tmp_path: Path) -> None:
+    body = b'\xef\xbb\xbfinstruction,output\r\n\r\n"Two\nlines, ""quoted""",yes\r\nshort\r\nx,"a\r\nb"\r\n'
+
+    found, reading = read(write(tmp_path, "file.csv", body))
+
+    assert said(found) == [('Two\nlines, "quoted"', "yes"), ("x", "a\r\nb")]
+    assert faults(found) == [(2, 5, "", RowCode.BAD_CELLS)]
+    assert [row.line for row in found if isinstance(row, Row)] == [3, 6]
+    assert reading.tally.blank_lines == 1
+
+
+def test_bytes_that_are_not_utf_8_are_named_where_they_stand(tmp_path: Path) -> None:
+    line = json.dumps(chat("x", "caf#"))
+    bad = line.replace("#", "é").encode("latin-1")
+
+    lines, _ = read(write(tmp_path, "file.jsonl", line.encode() + b"\n" + bad))
+    array, _ = read(write(tmp_path, "file.json", b"[" + line.encode() + b",\n" + bad + b"]"))
+    cells, _ = read(write(tmp_path, "file.csv", "prompt,completion\nx,y\nx,é\n".encode("latin-1")))
+
+    assert faults(lines) == [(2, 2, "", RowCode.NOT_UTF8)]
+    assert faults(array) == [(2, 2, "", RowCode.NOT_UTF8)]
+    assert faults(cells) == [(2, 3, "completion", RowCode.NOT_UTF8)]
+
+
+def test_a_broken_element_of_an_array_spoils_no_other(tmp_path: Path) -> None:
+    good = json.dumps(CHATS[0], indent=1)
+    bad = [good.replace('"user"', '"user",'), '{"messages": NaN}', good.replace("How", 'a "b" c'), '"text"']
+    body = "[" + ",\n".join([good, *bad, good]) + ",\n]"
+
+    found, _ = read(write(tmp_path, "file.json", body))
+
+    assert [row.row for row in found if isinstance(row, Row)] == [1, 6]
+    assert [(row, code) for row, _, _, code in faults(found)] == [
+        (2, RowCode.NOT_JSON),
+        (3, RowCode.NOT_FINITE),
+        (3, RowCode.NO_MESSAGES),
+        (4, RowCode.NOT_JSON),
+        (5, RowCode.NOT_OBJECT),
+        (7, RowCode.NOT_JSON),
+    ]
+    assert (
+        found[-1].message
+        == f"Row 7 (line {body.count(chr(10)) + 1}): a comma too many before ] at the end of the array."
+    )
+
+
+def test_an_array_that_was_cut_off_says_so(tmp_path: Path) -> None:
+    whole = json.dumps(CHATS)
+
+    for cut, rows in ((len(whole) - 1, 2), (len(whole) - 20, 1), (len(json.dumps(CHATS[0])) + 1, 1)):
+        found, _ = read(write(tmp_path, "file.json", whole[:cut]))
+
+        assert len(said(found)) == rows
+        assert faults(found)[-1][3] is RowCode.CUT_OFF
+
+
+SHAREGPT_FAULTS = {
+    "an unknown role": ([("visitor", "x"), ("gpt", "y")], "conversations[0].from", RowCode.BAD_ROLE),
+    "the bot first": ([("gpt", "x"), ("human", "y"), ("gpt", "z")], "conversations[0].from", RowCode.BAD_ORDER),
+    "a reply without text": ([("human", "x"), ("gpt", None)], "conversations[1].value", RowCode.EMPTY_REPLY),
+    "a question at the end": (
+        [("human", "x"), ("gpt", "y"), ("human", "z")],
+        "conversations[2]",
+        RowCode.LAST_NOT_REPLY,
+    ),
+    "a call that is no JSON": (
+        [("human", "x"), ("function_call", "wind()"), ("gpt", "y")],
+        "conversations[1].value",
+        RowCode.BAD_CALL,
+    ),
+    "an undeclared tool": (
+        [("human", "x"), ("function_call", '{"name": "tide", "arguments": {}}'), ("observation", "3"), ("gpt", "y")],
+        "conversations[1].value",
+        RowCode.UNKNOWN_TOOL,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SHAREGPT_FAULTS)
+def test_a_fault_is_named_as_the_author_of_the_file_knows_the_place(name: str, tmp_path: Path) -> None:
+    turns, path, code = SHAREGPT_FAULTS[name]
+    bad = {
+        "system": "Be brief.",
+        "tools": json.dumps([{"name": "wind"}]),
+        "conversations": [{"from": role, "value": value} for role, value in turns],
+    }
+
+    found, _ = read(write(tmp_path, "file.jsonl", json.dumps(sharegpt("a", "b")) + "\n" + json.dumps(bad)))
+
+    assert [(fault[2], fault[3]) for fault in faults(found)] == [(path, code)]
+
+
+def test_a_sharegpt_call_keeps_its_arguments_and_finds_its_answer(tmp_path: Path) -> None:
+    row = {
+        "conversations": [
+            {"from": "human", "value": "How many?"},
+            {"from": "function_call", "value": '{"name": "count", "arguments": {"floor": "all"}}'},
+            {"from": "observation", "value": '{"count": 37}'},
+            {"from": "gpt", "value": "37."},
+        ],
+        "system": "Use the counter.",
+        "tools": json.dumps([{"name": "count"}]),
+    }
+
+    (found,), _ = read(write(tmp_path, "file.json", json.dumps([row])))
+
+    assert isinstance(found, Row)
+    example = json.loads(found.example)
+    assert [message["role"] for message in example["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
+    assert example["messages"][2]["tool_calls"][0]["function"]["arguments"] == {"floor": "all"}
+    assert example["messages"][3]["content"] == '{"count": 37}'
+    assert example["messages"][3]["tool_call_id"] == example["messages"][2]["tool_calls"][0]["id"]
+    assert example["tools"] == [{"name": "count"}]
+
+
+def test_alpaca_joins_instruction_and_input_and_keeps_history(tmp_path: Path) -> None:
+    row = {"instruction": "Translate", "input": "pear", "output": "Birne", "system": "German", "history": [["a", "b"]]}
+    bad = {"instruction": " ", "input": 7, "output": ""}
+
+    found, _ = read(write(tmp_path, "file.jsonl", json.dumps(row) + "\n" + json.dumps(bad)))
+
+    assert isinstance(found[0], Row)
+    messages = json.loads(found[0].example)["messages"]
+    assert [message["content"] for message in messages] == ["German", "a", "b", "Translate\n\npear", "Birne"]
+    assert {(fault[2], fault[3]) for fault in faults(found)} == {
+        ("instruction", RowCode.MISSING_FIELD),
+        ("input", RowCode.BAD_CONTENT),
+        ("output", RowCode.EMPTY_REPLY),
+    }
+
+
+def test_a_mapping_says_which_columns_hold_what(tmp_path: Path) -> None:
+    path = write(tmp_path, "file.csv", "ticket text,team\nThe light is out,electric\nNo water,\n")
+    mapping = ColumnMapping(Layout.PROMPT, {"prompt": "ticket text", "completion": "team"})
+
+    found, _ = read(path, mapping=mapping)
+
+    assert refusal(path).code is FileCode.UNKNOWN_LAYOUT
+    assert said(found) == [("The light is out", "electric")]
+    assert faults(found) == [(2, 3, "team", RowCode.EMPTY_REPLY)]
+
+
+def test_parquet_nulls_count_as_left_out_and_other_columns_are_named(tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {**CHATS[0], "raw": b"x"},
+        {"messages": None, "raw": b""},
+        {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": None}], "raw": b""},
+    ]
+
+    found, _ = read(write(tmp_path, "file.parquet", parquet(rows)))
+
+    assert faults(found) == [
+        (2, None, "messages", RowCode.NO_MESSAGES),
+        (3, None, "messages[1].content", RowCode.EMPTY_REPLY),
+    ]
+    assert [(one.path, one.code) for one in found if isinstance(one, Notice)] == [("raw", NoticeCode.COLUMN_LEFT_OUT)]
+
+
+def test_numbers_in_a_workbook_are_not_guessed_at(tmp_path: Path) -> None:
+    found, reading = read(
+        write(tmp_path, "f.xlsx", workbook(("question", "answer"), ("a", "b"), (None, None), ("c", 7), ("d",)))
+    )
+
+    assert said(found) == [("a", "b")]
+    assert faults(found) == [(2, 4, "answer", RowCode.BAD_CONTENT), (3, 5, "answer", RowCode.EMPTY_REPLY)]
+    assert reading.tally.blank_lines == 1
+
+
+def linked() -> bytes:
+    info = zipfile.ZipInfo("train.jsonl")
+    info.external_attr = (stat.S_IFLNK | 0o777) << 16
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w") as archive:
+        archive.writestr(info, "/etc/passwd")
+    return body.getvalue()
+
+
+def spoofed_index() -> bytes:
+    """The end of the zip says that its index takes 100 MB."""
+    body = bytearray(zipped(("a.jsonl", b"{}")))
+    struct.pack_into("<L", body, len(body) - 22 + 12, 100_000_000)
+    return bytes(body)
+
+
+def packed_with_lzma() -> bytes:
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_LZMA) as archive:
+        archive.writestr("a.jsonl", "{}")
+    return body.getvalue()
+
+
+REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
+    "nothing": (b"", FileCode.EMPTY, "empty"),
+    "blanks": (b"\xef\xbb\xbf \r\n\n", FileCode.EMPTY, "empty"),
+    "an empty array": ("[]", FileCode.EMPTY, "empty"),
+    "a header alone": ("prompt,completion\n", FileCode.EMPTY, "empty"),
+    "a text": ("hello\nworld", FileCode.NOT_JSONL, "None of the first 2 rows"),
+    "objects over lines": (
+        json.dumps(CHATS[0], indent=1) + "\n" + json.dumps(CHATS[1], indent=1),
+        FileCode.NOT_JSONL,
+        "Put each on one line",
+    ),
+    "another layout": ('{"colour": 1}', FileCode.UNKNOWN_LAYOUT, '"colour"'),
+    "preferences": (json.dumps({"prompt": "a", "chosen": "b", "rejected": "c"}), FileCode.PREFERENCES, "later"),
+    "chosen conversations": (
+        json.dumps([{"chosen": CHATS[0]["messages"], "rejected": CHATS[1]["messages"]}]),
+        FileCode.PREFERENCES,
+        "later",
+    ),
+    "preferred outputs": (
+        json.dumps({"input": {}, "preferred_output": [], "non_preferred_output": []}),
+        FileCode.PREFERENCES,
+        "later",
+    ),
+    "judged completions": (
+        json.dumps({"prompt": "a", "completion": "b", "label": False}),
+        FileCode.PREFERENCES,
+        "later",
+    ),
+    "columns of unequal length": (
+        json.dumps({"prompt": ["a", "b"], "completion": ["c"]}),
+        FileCode.BROKEN_TABLE,
+        '"prompt" 2, "completion" 1',
+    ),
+    "a column twice": ("prompt,prompt\na,b\n", FileCode.BROKEN_TABLE, 'called "prompt"'),
+    "a column without a name": ("prompt,,completion\na,b,c\n", FileCode.BROKEN_TABLE, "Column 2"),
+    "a column's name in Latin-1": ("größe,y\na,b\n".encode("latin-1"), FileCode.BROKEN_TABLE, "column 1"),
+    "Latin-1": ('{"messages": "é"}\n'.encode("latin-1") * 3, FileCode.OTHER_ENCODING, "in line 1, byte 15"),
+    "UTF-32": (LINES.encode("utf-32"), FileCode.OTHER_ENCODING, "UTF-32"),
+    "half of UTF-16": (LINES.encode("utf-16")[:-1], FileCode.OTHER_ENCODING, "UTF-16"),
+    "PDF": (b"%PDF-1.7", FileCode.OTHER_FORMAT, "PDF document"),
+    "bzip2": (b"BZh91AY", FileCode.OTHER_FORMAT, "bzip2"),
+    "a document": (
+        zipped(("[Content_Types].xml", b""), ("word/document.xml", b"")),
+        FileCode.OTHER_FORMAT,
+        "no workbook",
+    ),
+    "half a gzip": (gzip.compress(LINES.encode())[:-9], FileCode.BROKEN_ARCHIVE, "cut off"),
+    "half a zip": (zipped(("a.jsonl", LINES.encode()))[:-30], FileCode.BROKEN_ARCHIVE, "damaged"),
+    "a gzip in a gzip": (gzip.compress(gzip.compress(b"x")), FileCode.ARCHIVE_IN_ARCHIVE, "unpack it first"),
+    "a zip in a zip": (zipped(("a.jsonl", zipped(("b", b"x")))), FileCode.ARCHIVE_IN_ARCHIVE, "unpack it first"),
+    "a gzip in a zip": (zipped(("a.jsonl.gz", gzip.compress(b"x"))), FileCode.ARCHIVE_IN_ARCHIVE, "a.jsonl.gz"),
+    "Parquet in a zip": (zipped(("a.parquet", parquet(CHATS))), FileCode.OTHER_FORMAT, "parquet"),
+    "two files in a zip": (zipped(("a.jsonl", b"{}"), ("b.jsonl", b"{}")), FileCode.ARCHIVE_HOLDS_SEVERAL, "a.jsonl"),
+    "an empty zip": (zipped(), FileCode.ARCHIVE_HOLDS_NONE, "no data file"),
+    "a zip that climbs": (zipped(("../a.jsonl", b"{}")), FileCode.ARCHIVE_LEAVES_FOLDER, "../a.jsonl"),
+    "a zip with an absolute path": (zipped(("/etc/a.jsonl", b"{}")), FileCode.ARCHIVE_LEAVES_FOLDER, "/etc"),
+    "a zip with a drive": (zipped(("C:\\a.jsonl", b"{}")), FileCode.ARCHIVE_LEAVES_FOLDER, "C:"),
+    "a zip with a link": (linked(), FileCode.ARCHIVE_LEAVES_FOLDER, "is a link"),
+    "a zip by another method": (packed_with_lzma(), FileCode.BROKEN_ARCHIVE, "deflate"),
+    "a huge index": (spoofed_index(), FileCode.TOO_LARGE, "list of members"),
+    "half a Parquet": (parquet(CHATS)[:-40], FileCode.BROKEN_PARQUET, "cannot be read"),
+    "a workbook of two sheets": (workbook(), FileCode.BROKEN_WORKBOOK, "no filled sheet"),
+    "a workbook without names": (workbook(("a", None, "b")), FileCode.BROKEN_TABLE, "Column 2"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_file_that_cannot_be_read_is_refused_in_one_sentence(name: str, tmp_path: Path) -> None:
+    body, code, word = REFUSED[name]
+
+    error = refusal(write(tmp_path, "file", body))
+
+    assert error.code is code
+    assert word in error.message
+
+
+def test_a_layout_that_does_not_fit_is_refused_with_what_the_file_holds(tmp_path: Path) -> None:
+    error = refusal(write(tmp_path, "file.jsonl", LINES), layout=Layout.ALPACA)
+
+    assert error.code is FileCode.WRONG_LAYOUT
+    assert '"messages"' in error.message
+
+
+@pytest.mark.parametrize("wrap", [gzip.compress, lambda body: zipped(("a.jsonl", body))], ids=["gzip", "zip"])
+def test_a_bomb_is_given_up_at_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, wrap: Callable[[bytes], bytes]
+) -> None:
+    monkeypatch.setattr(containers, "UNPACKED_FLOOR", 1024 * 1024)
+    path = write(tmp_path, "bomb", wrap(json.dumps(CHATS[0]).encode() + b"\n" * 30_000_000))
+
+    tracemalloc.start()
+    error = refusal(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+
+    assert error.code is FileCode.UNPACKED_TOO_LARGE
+    assert "the unpacked-size limit" in error.message
+    assert peak < 30_000_000
+    assert [one.name for one in tmp_path.iterdir()] == ["bomb"]
+
+
+def test_a_zip_that_lies_about_its_size_is_stopped_by_what_comes_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(containers, "UNPACKED_FLOOR", 1024 * 1024)
+    body = bytearray(zipped(("a.jsonl", b"\n" * 30_000_000)))
+    for mark, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        struct.pack_into("<L", body, body.find(mark) + offset, 100)
+
+    error = refusal(write(tmp_path, "bomb.zip", bytes(body)))
+
+    assert error.code in (FileCode.UNPACKED_TOO_LARGE, FileCode.BROKEN_ARCHIVE)
+
+
+def picture(size: int = 4) -> bytes:
+    from PIL import Image
+
+    body = io.BytesIO()
+    Image.new("RGB", (size, size), "blue").save(body, "PNG")
+    return body.getvalue()
+
+
+def test_images_are_decoded_inside_their_folder_and_never_fetched(tmp_path: Path) -> None:
+    import base64
+
+    folder = tmp_path / "images"
+    (folder / "flags").mkdir(parents=True)
+    write(folder / "flags", "blue.png", picture())
+    write(folder, "broken.png", picture()[:40])
+    write(tmp_path, "secret.png", picture())
+    inline = "data:image/png;base64," + base64.b64encode(picture()).decode()
+
+    def row(images: object, text: str = "<image>?") -> dict[str, Any]:
+        return {**chat(text, "Blue."), "images": images}
+
+    def part(url: str) -> dict[str, Any]:
+        return chat([{"type": "image_url", "image_url": {"url": url}}, {"type": "text", "text": "?"}], "Blue.")  # type: ignore[arg-type]
+
+    rows = [
+        row("flags/blue.png"),
+        row(["flags/blue.png", "flags/blue.png"], "<image><image>"),
+        part(inline),
+        row(["flags/blue.png"], "<image><image>"),
+        part(inline[:-30] + "@@"),
+        row(["../secret.png"]),
+        row(["gone.png"]),
+        row(["broken.png"]),
+        part("https://images.example.org/a.png"),
+    ]
+
+    found, _ = read(write(tmp_path, "file.jsonl", "\n".join(map(json.dumps, rows))), images=folder)
+
+    assert [one.row for one in found if isinstance(one, Row)] == [1, 2, 3]
+    assert [(row, path, code) for row, _, path, code in faults(found)] == [
+        (4, "images", RowCode.IMAGE_COUNT),
+        (5, "messages[0].content[0]", RowCode.IMAGE_BROKEN),
+        (6, "images[0]", RowCode.IMAGE_OUTSIDE),
+        (7, "images[0]", RowCode.IMAGE_MISSING),
+        (8, "images[0]", RowCode.IMAGE_BROKEN),
+        (9, "messages[0].content[0]", RowCode.IMAGE_ELSEWHERE),
+    ]

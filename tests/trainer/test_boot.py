@@ -1,0 +1,298 @@
+"""The image's entry point as a process of its own, with a trainer that a test writes down."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from tests.runpod_emulator import Emulator
+from tests.runpod_emulator.conftest import pod_body
+from trainer.contract import (
+    CONSOLE,
+    JOB,
+    LOG,
+    RESULT,
+    Ask,
+    AttemptKeys,
+    Outcome,
+    Result,
+    Words,
+    dump,
+    load,
+    seal_folder,
+)
+
+ROOT = Path(__file__).resolve().parents[2]
+KEYS = AttemptKeys.of("runs", "a", 1)
+FINISH = """
+    from pathlib import Path
+    from trainer.contract import Outcome, Result, dump
+    print("training", flush=True)
+    Path("runs/a/out/1/result.json").write_text(dump(Result("tune-a", 1, 1, Outcome.DONE, "now", 1.0, 1, adapter=ADAPTER)))
+"""
+
+
+class Machine:
+    """A volume, a trainer, and the containers that were started on it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.volume = folder / "volume"
+        self.programs = folder / "programs"
+        self.programs.mkdir()
+        self.started: list[subprocess.Popen[str]] = []
+        self.environment = {
+            "PATH": f"{self.programs}:{os.environ['PATH']}",
+            "PYTHONPATH": str(ROOT),
+            "TENSORANT_MOUNT": str(self.volume),
+            "TENSORANT_MACHINE": "tune-a",
+            "TENSORANT_TRAINER_PYTHON": str(self.programs / "trainer"),
+            "TENSORANT_JOB_APPEARS": "1",
+        }
+        (self.volume / KEYS.inputs).mkdir(parents=True)
+        (self.volume / KEYS.inputs / JOB).write_text("{}")
+        self.trains(FINISH.replace("ADAPTER", "None"))
+
+    def trains(self, code: str) -> None:
+        """What the trainer does; each start leaves a line in `starts`."""
+        note = 'open("starts", "a").write("start\\n")'
+        self.program("trainer", f"#!{sys.executable}\n{note}\n{textwrap.dedent(code)}")
+
+    def program(self, name: str, text: str) -> None:
+        path = self.programs / name
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def boots(self, **environment: str) -> subprocess.Popen[str]:
+        command = ["train", "--volume", ".", "--job", f"{KEYS.inputs}/{JOB}"]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "trainer.boot", *command],
+            env=self.environment | environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    @property
+    def starts(self) -> int:
+        path = self.volume / "starts"
+        return len(path.read_text().splitlines()) if path.exists() else 0
+
+    @property
+    def log(self) -> str:
+        path = self.volume / KEYS.outputs / LOG
+        return path.read_text() if path.exists() else ""
+
+    def result(self) -> Result:
+        path = self.volume / KEYS.outputs / RESULT
+        wait_for(path.exists)
+        return load(Result, path.read_text())
+
+
+def wait_for(condition: Callable[[], object], seconds: float = 30) -> None:
+    give_up_at = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < give_up_at
+        time.sleep(0.02)
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Iterator[Machine]:
+    made = Machine(tmp_path)
+    yield made
+    for process in made.started:
+        process.kill()
+        process.communicate()
+
+
+def test_it_trains_once_tells_both_logs_and_stays_up_until_it_is_told_to_end(machine: Machine) -> None:
+    container = machine.boots()
+
+    wait_for(lambda: "waits to be released" in machine.log)
+    assert container.poll() is None
+    container.terminate()
+    said, _ = container.communicate(timeout=10)
+
+    assert (container.returncode, machine.starts) == (0, 1)
+    assert said == machine.log
+    assert said.splitlines()[0] == "training"
+
+
+def test_a_container_that_is_started_again_after_the_end_trains_nothing(machine: Machine) -> None:
+    machine.boots()
+    wait_for(lambda: "waits to be released" in machine.log)
+    before = (machine.volume / KEYS.outputs / RESULT).stat()
+
+    machine.boots()
+    wait_for(lambda: "ended before" in machine.log)
+
+    assert machine.starts == 1
+    assert (machine.volume / KEYS.outputs / RESULT).stat().st_mtime_ns == before.st_mtime_ns
+
+
+def test_a_trainer_that_dies_without_a_word_is_started_again_and_then_told_as_failed(machine: Machine) -> None:
+    machine.trains('import os; print("no memory", flush=True); os.kill(os.getpid(), 9)')
+
+    machine.boots()
+
+    result = machine.result()
+    assert (result.outcome, result.machine, result.attempt) == (Outcome.FAILED, "tune-a", 1)
+    assert result.failure is not None
+    assert "3 times without a result, the last time with code -9" in result.failure.message
+    assert machine.starts == 3
+
+
+def test_a_job_that_never_appears_is_told(machine: Machine) -> None:
+    (machine.volume / KEYS.inputs / JOB).unlink()
+
+    machine.boots()
+
+    failure = machine.result().failure
+    assert failure is not None
+    assert failure.code == "job_unreadable"
+    assert machine.starts == 0
+
+
+@pytest.mark.parametrize(
+    ("gpus", "code", "words"),
+    [
+        (["Tesla V100-SXM2-16GB, 7.0"], "gpu_too_old", "7.0, and training in bfloat16 needs 8.0"),
+        ([], "no_gpu", "0 of the 1 GPUs"),
+    ],
+)
+def test_a_machine_with_the_wrong_gpus_trains_nothing(machine: Machine, gpus: list[str], code: str, words: str) -> None:
+    machine.program("nvidia-smi", "#!/bin/sh\n" + "".join(f'echo "{gpu}"\n' for gpu in gpus))
+
+    machine.boots(TENSORANT_GPU_COUNT="1")
+
+    failure = machine.result().failure
+    assert failure is not None
+    assert failure.code == code
+    assert words in failure.message
+    assert machine.starts == 0
+
+
+def test_a_machine_with_the_right_gpus_trains(machine: Machine) -> None:
+    machine.program("nvidia-smi", '#!/bin/sh\necho "NVIDIA L40S, 8.9"\necho "NVIDIA L40S, 8.9"\n')
+
+    machine.boots(TENSORANT_GPU_COUNT="2")
+
+    assert machine.result().outcome is Outcome.DONE
+
+
+def test_a_trainer_that_hangs_past_its_deadline_is_ended(machine: Machine) -> None:
+    machine.trains("import time, signal; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)")
+    soon = (datetime.now(UTC) + timedelta(seconds=4)).isoformat()
+    (machine.volume / KEYS.inputs / CONSOLE).write_text(dump(Words(1, Ask.NONE, soon)))
+
+    machine.boots(TENSORANT_PATIENCE="1")
+
+    assert machine.result().outcome is Outcome.OVERRUN
+    wait_for(lambda: "waits to be released" in machine.log)
+    assert machine.starts == 1
+
+
+def test_a_longer_deadline_is_heard(machine: Machine) -> None:
+    machine.trains(f"import time; time.sleep(2.5)\n{textwrap.dedent(FINISH).replace('ADAPTER', 'None')}")
+    soon = (datetime.now(UTC) + timedelta(seconds=1)).isoformat()
+    console = machine.volume / KEYS.inputs / CONSOLE
+    console.write_text(dump(Words(1, Ask.NONE, soon)))
+
+    machine.boots(TENSORANT_PATIENCE="0.5")
+    wait_for(lambda: machine.starts == 1)
+    console.write_text(dump(Words(2, Ask.NONE, (datetime.now(UTC) + timedelta(hours=1)).isoformat())))
+
+    assert machine.result().outcome is Outcome.DONE
+
+
+def test_the_signal_that_ends_the_container_reaches_the_trainer_first(machine: Machine) -> None:
+    machine.trains(
+        """
+        import signal, sys, time
+        def save(number, frame):
+            open("saved", "w").write("yes")
+            sys.exit(0)
+        signal.signal(signal.SIGTERM, save)
+        open("ready", "w").close()
+        time.sleep(600)
+        """
+    )
+    container = machine.boots()
+    wait_for((machine.volume / "ready").exists)
+
+    container.send_signal(signal.SIGTERM)
+
+    assert container.wait(timeout=10) == 0
+    assert (machine.volume / "saved").exists()
+    assert machine.starts == 1
+
+
+def test_the_machines_own_key_is_kept_from_the_trainer(machine: Machine) -> None:
+    machine.trains('import os; open("seen", "w").write(str(sorted(os.environ)))')
+
+    machine.boots(RUNPOD_API_KEY="rpa_pod", HF_TOKEN="hf_x")
+
+    wait_for(lambda: (machine.volume / "seen").exists() and (machine.volume / "seen").read_text())
+    seen = (machine.volume / "seen").read_text()
+    assert "RUNPOD_API_KEY" not in seen
+    assert "HF_TOKEN" in seen
+
+
+def test_a_finished_machine_that_nobody_releases_deletes_itself(machine: Machine, tmp_path: Path) -> None:
+    with Emulator(tmp_path / "runpod") as emulator:
+        pod = emulator.account.create(pod_body())
+        own = {"RUNPOD_POD_ID": pod.id, "RUNPOD_API_KEY": f"rpa_pod_{pod.id}", "RUNPOD_API_URL": emulator.api_url}
+
+        machine.boots(**own, TENSORANT_RELEASE_AFTER="0.5")
+
+        wait_for(lambda: pod.ended is not None)
+        wait_for(lambda: "asked to be deleted itself (status 204)" in machine.log)
+
+
+def test_a_machine_that_may_not_delete_itself_goes_on_waiting(machine: Machine, tmp_path: Path) -> None:
+    with Emulator(tmp_path / "runpod") as emulator:
+        own = {"RUNPOD_POD_ID": "another", "RUNPOD_API_KEY": "rpa_none", "RUNPOD_API_URL": emulator.api_url}
+
+        container = machine.boots(**own, TENSORANT_RELEASE_AFTER="0.2")
+
+        wait_for(lambda: "may not delete itself (status 401)" in machine.log)
+        assert container.poll() is None
+
+
+def test_with_a_disk_of_its_own_it_leaves_a_zip_and_never_deletes_itself(machine: Machine) -> None:
+    adapter = machine.volume / KEYS.adapter
+    adapter.mkdir(parents=True)
+    (adapter / "adapter_model.safetensors").write_bytes(b"weights")
+    seal_folder(adapter)
+    machine.trains(FINISH.replace("ADAPTER", repr(KEYS.adapter)))
+
+    machine.boots(TENSORANT_STORAGE="pod", TENSORANT_RELEASE_AFTER="0.1", RUNPOD_POD_ID="p", RUNPOD_API_KEY="k")
+
+    wait_for(lambda: "waits to be released" in machine.log)
+    with zipfile.ZipFile(machine.volume / "data/adapter.zip") as archive:
+        assert sorted(archive.namelist()) == ["adapter_model.safetensors", "manifest.json"]
+    time.sleep(1)
+    assert "Nobody released" not in machine.log
+
+
+def test_a_container_without_a_job_says_so(machine: Machine) -> None:
+    for command in (["train"], ["train", "--job", "../../etc/in/1/job.json"], ["train", "--job", "a/b"]):
+        ended = subprocess.run(
+            [sys.executable, "-m", "trainer.boot", *command],
+            env=machine.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert (ended.returncode, "without a job" in ended.stderr) == (2, True)
