@@ -18,16 +18,19 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of, unit_of_work
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.members import Role
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.services import connecting
+from tensorant_app.services.connecting import CheckResult, ConnectionState
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import errors_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, make_baseline, make_project
+from tests.factories import REPORT, connect, make_baseline, make_project
 from tests.people import Person
 from tests.trained import score_run, started, train
 from tests.web.world import World, make_world, put_base
@@ -48,6 +51,7 @@ def main() -> None:
 def places(world: World) -> dict[str, str]:
     owner, project = world.people[Role.OWNER], world.project_id
     _name(world)
+    _connect(owner)
     with unit_of_work() as session:
         empty = make_project(session, owner.organization_id).id
     return {
@@ -66,6 +70,17 @@ def _name(world: World) -> None:
         session.get_one(Run, world.run_id).name = "triage-v1-r16"
 
 
+def _connect(owner: Person) -> None:
+    """One account whose check went well, and one that was refused."""
+    checks = {
+        ConnectionKind.RUNPOD_COMPUTE: CheckResult(ConnectionState.OK, "The key may create Pods.", None),
+        ConnectionKind.RUNPOD_STORAGE: CheckResult(ConnectionState.FAILED, "The volume cannot be written.", None),
+    }
+    with unit_of_work() as session:
+        for kind, found in checks.items():
+            connecting.note_check(session, connect(session, owner.organization_id, kind).id, None, found)
+
+
 def _general(project: UUID, empty: UUID) -> dict[str, str]:
     return {
         "sign-in": routes.SIGN_IN,
@@ -81,6 +96,7 @@ def _general(project: UUID, empty: UUID) -> dict[str, str]:
         "configure": routes.configure(project),
         "evaluations": routes.evaluations(project),
         "settings": routes.project_settings(project),
+        "connections": routes.CONNECTIONS,
         "overview-empty": routes.overview(empty),
         "data-empty": routes.data(empty),
         "baseline-empty": routes.baseline(empty),

@@ -61,6 +61,7 @@ PAGES = {
     "scorecard-baseline": "Row by row",
     "scorecard-live": "The verdict comes when every row is scored.",
     "settings": "Members",
+    "connections": "The volume cannot be written.",
     "missing": "All projects",
 }
 """Place of the scene → words that are there once it has its data."""
@@ -132,6 +133,9 @@ OPENED = {
     "baseline-cancel-dialog": Opened("baseline", press("Cancel"), alert, "baseline._cancel_dialog"),
     "freeze-dialog": Opened("version-checked", press("Freeze"), alert, "versions._freeze_dialog"),
     "import-cancel-dialog": Opened("import-receiving", press("Cancel import"), alert, "imports._cancel_dialog"),
+    "connection-remove-dialog": Opened("connections", press("Remove"), alert, "connections._removal"),
+    "connection-form": Opened("connections", press("Replace"), words("Save and check")),
+    "slots-form": Opened("connections", press("Change"), lambda page: page.get_by_label("Run slots")),
     "evaluation-cancel-dialog": Opened("scorecard-live", press("Cancel evaluation"), alert, "scorecard._cancel"),
     "palette": Opened("runs", lambda page: page.keyboard.press("Control+K"), lambda page: page.locator("#palette li")),
     "palette-nothing": Opened("runs", nothing_found, words("Nothing of that name")),
@@ -185,6 +189,7 @@ OPENED = {
         f"viewer-{place}": Opened(place, lambda page: None, words(reason), who="viewer")
         for place, reason in {
             "projects": "Viewers cannot make projects",
+            "connections": "Only an owner",
             "data": "Viewers cannot import",
             "data-empty": "Viewers cannot import",
             "baseline": "Viewers cannot start evaluations",
@@ -245,7 +250,9 @@ def go(scene: Scene, place: str, who: str) -> Page:
     """The page with its data in it."""
     page = scene.tabs[who]
     page.goto(scene.places[place])
-    expect(page.locator("main").get_by_text(PAGES.get(place, "")).first).to_be_visible(timeout=LONG)
+    expect(page.locator("main").get_by_text(PAGES.get(place, "The run was cancelled.")).first).to_be_visible(
+        timeout=LONG
+    )
     return page
 
 
