@@ -1,6 +1,6 @@
 // Sends a chosen file in pieces, and goes on where it stopped: after a dropped connection by itself, after a closed tab
 // when the same file is chosen again. An <input type=file data-upload="dataset id" data-upload-next="/…/{id}"> is all
-// that a page needs; beside it, inside [data-uploading], lie a <progress>, [data-upload-says], [data-upload-pause] and
+// that a page needs (data-upload-of="run": a run's id, for its adapter.zip, and the page stays); beside it, inside [data-uploading], lie a <progress>, [data-upload-says], [data-upload-pause] and
 // [data-upload-cancel].
 (() => {
   const PIECE = 4 * 1024 * 1024;
@@ -22,28 +22,28 @@
     return said;
   };
 
-  const begin = async (file, dataset, key) => {
+  const begin = async (file, subject, key, of) => {
     const known = remembered(key);
     if (known) {
       try {
         const found = await ask("GET", `/api/uploads/${known}`);
-        if (found.size === file.size && ["receiving", "checking", "ready"].includes(found.state)) return found;
+        if (found.size === file.size && ["receiving", "checking", "ready", "accepted"].includes(found.state)) return found;
       } catch (error) { if (!(error instanceof Refusal)) throw error; }
     }
-    const body = JSON.stringify({ dataset, name: file.name, size: file.size });
+    const body = JSON.stringify({ [of]: subject, name: file.name, size: file.size });
     const made = await ask("POST", "/api/uploads", { body, headers: { "content-type": "application/json" } });
     remember(key, made.id);
     return made;
   };
 
-  // Answers the id of the import, or throws a Refusal whose message is a sentence for people.
-  window.tensorantUpload = async (file, dataset, { onProgress = () => {}, signal, hold = async () => {} } = {}) => {
-    const key = `upload:${dataset}:${file.name}:${file.size}:${file.lastModified}`;
+  // Answers the id of the upload, or throws a Refusal whose message is a sentence for people.
+  window.tensorantUpload = async (file, subject, { of = "dataset", onProgress = () => {}, signal, hold = async () => {} } = {}) => {
+    const key = `upload:${subject}:${file.name}:${file.size}:${file.lastModified}`;
     let upload = null;
     let wait = 500;
     for (;;) {
       try {
-        upload = upload || await begin(file, dataset, key);
+        upload = upload || await begin(file, subject, key, of);
         while (upload.offset < upload.size || upload.state === "receiving") {
           await hold();
           const from = Math.min(upload.offset, Math.max(upload.size - 1, 0));
@@ -94,6 +94,7 @@
     place.dataset && (place.dataset.uploading = "busy");
     try {
       const id = await window.tensorantUpload(input.files[0], input.dataset.upload, {
+        of: input.dataset.uploadOf,
         signal: stopper.signal,
         hold,
         onProgress: (done, total, trouble) => {
@@ -103,6 +104,7 @@
       });
       window.removeEventListener("beforeunload", leaving);
       if (input.dataset.uploadNext) window.location.assign(input.dataset.uploadNext.replace("{id}", id));
+      else { say(""); if (bar) bar.hidden = true; }
     } catch (error) {
       say(error.message);
       place.dataset && (place.dataset.uploading = "");

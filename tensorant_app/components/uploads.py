@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import reflex as rx
 
 from tensorant_app.components.buttons import button
@@ -10,9 +12,15 @@ from tensorant_app.components.values import Flag, Text
 
 
 def upload_field(
-    dataset_id: Text, *, next_href: Text, label: Text = "Choose a file", disabled: Flag = False
+    subject_id: Text,
+    *,
+    of: Literal["dataset", "run"] = "dataset",
+    next_href: Text = "",
+    label: Text = "Choose a file",
+    accept: str = ".jsonl,.json,.txt",
+    disabled: Flag = False,
 ) -> rx.Component:
-    """`next_href` holds `{id}`, the import's, where the browser goes when every byte has arrived."""
+    """A dataset's file or a run's adapter.zip. `next_href` holds `{id}`, the import's, where the browser goes when every byte has arrived."""
     return rx.el.div(
         rx.el.label(label, html_for="upload-file"),
         rx.el.input(
@@ -20,8 +28,9 @@ def upload_field(
             type="file",
             disabled=disabled,
             custom_attrs={
-                "accept": ".jsonl,.json,.txt",
-                "data-upload": dataset_id,
+                "accept": accept,
+                "data-upload": subject_id,
+                "data-upload-of": of,
                 "data-upload-next": next_href,
             },
         ),

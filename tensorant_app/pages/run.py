@@ -12,6 +12,7 @@ from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_text
 from tensorant_app.pages import run_parts as parts
 from tensorant_app.pages.frame import ENTER, ProjectState, framed
+from tensorant_app.pages.recovery import trouble
 from tensorant_app.pages.run_actions import RunActions, run_dialogs
 from tensorant_app.pages.run_state import RunPageState
 
@@ -28,7 +29,7 @@ def run_page() -> rx.Component:
         run_dialogs(),
         parts.head(),
         parts.phases(),
-        parts.trouble(),
+        trouble(),
         columns(
             [
                 rx.cond(run.state == "draft", parts.configuration(), _tabs()),

@@ -6,14 +6,11 @@ from typing import Any
 
 import reflex as rx
 
-from tensorant_app.components.badges import machine_badge, machine_state_badge, run_badge
-from tensorant_app.components.buttons import action_with_reason, button, copy_button, download_button, icon_button
-from tensorant_app.components.callouts import callout, error_panel
-from tensorant_app.components.cards import card, choice, grid, page_head, rule, title_with
+from tensorant_app.components.badges import machine_badge, run_badge
+from tensorant_app.components.buttons import button, download_button, icon_button
+from tensorant_app.components.cards import card, grid, page_head, rule, title_with
 from tensorant_app.components.charts import chart_card, points_table
-from tensorant_app.components.checks import checks
 from tensorant_app.components.choices import switch
-from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import link
 from tensorant_app.components.logs import log_view
 from tensorant_app.components.stats import Fact, Stat, data_list, stats
@@ -21,13 +18,14 @@ from tensorant_app.components.steppers import stepper
 from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono, when
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.pages.machine_card import cost_card, machine_card
+from tensorant_app.pages.recovery import another_button, cancel_dialog, pause_button, retry_draft_button
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
 from tensorant_app.pages.run_samples import evaluation_so_far
 from tensorant_app.pages.run_state import RunPageState as S
 from tensorant_app.pages.run_trial import full_draft_button, trial_label, trial_report
 from tensorant_app.pages.run_words import EventRow, SettingRow
 
-LATER = "This comes with a later version."
 _LEGEND = (("Training", "r"), ("Smoothed", ""), ("Validation", "v"))
 
 
@@ -65,28 +63,12 @@ def head() -> rx.Component:
         ],
         actions=[
             download_button("Job files", S.head.job_files),
+            pause_button(),
             if_(S.head.may_cancel & (S.head.state != "needs_recovery"), cancel_dialog("outline")),
-            if_((S.head.state == "no_gain") | (S.head.state == "cancelled"), _another()),
+            if_((S.head.state == "no_gain") | (S.head.state == "cancelled"), another_button()),
             if_(S.head.has_adapter, _adapter_button()),
             _primary(),
         ],
-    )
-
-
-def cancel_dialog(kind: Any = "red") -> rx.Component:
-    """The way out of anything that runs or waits."""
-    trigger = button("Cancel run", kind=kind, disabled=~S.me.may_stop)
-    return named_dialog(
-        f"Cancel {S.head.name}?",
-        S.head.cancel_lead,
-        confirm_label="Cancel run",
-        cancel_label="Keep training",
-        is_open=False,
-        on_open_change=None,
-        on_confirm=S.cancel,
-        error=S.error,
-        reasons=S.reasons,
-        trigger=trigger,
     )
 
 
@@ -100,32 +82,6 @@ def phases() -> rx.Component:
     return rx.fragment(
         if_(S.head.is_live, live),
         rx.el.div(stepper(S.phases, summary=S.head.summary, detail=S.head.detail), style={"margin_bottom": "16px"}),
-    )
-
-
-def trouble() -> rx.Component:
-    """What happened, that nothing is lost, and what can be done; nothing while all goes well."""
-    quiet = rx.fragment()
-    shown = rx.match(
-        S.trouble.kind,
-        ("needs_recovery", _recovery()),
-        ("failed", _failed()),
-        ("paused", _waits(S.trouble, _resume())),
-        ("unscored", _waits(S.trouble)),
-        ("cancelled", callout(rx.el.b(S.trouble.what, class_name="strong"), " ", S.trouble.lost)),
-        ("draft", _returned()),
-        quiet,
-    )
-    machine = rx.match(
-        S.machine_trouble.kind,
-        ("release_failed", _waits(S.machine_trouble, _retry())),
-        ("checking", _waits(S.machine_trouble, _confirm_absent())),
-        quiet,
-    )
-    space = {"margin_bottom": "16px"}
-    return rx.fragment(
-        if_text(S.machine_trouble.kind, rx.el.div(machine, style=space)),
-        if_text(S.trouble.kind, rx.el.div(shown, style=space)),
     )
 
 
@@ -185,7 +141,7 @@ def events() -> rx.Component:
 
 
 def side() -> list[rx.Component]:
-    numbers, machine, origin = S.numbers, S.machine, S.origin
+    numbers, origin = S.numbers, S.origin
     live = data_list(
         Fact("Remaining", numbers.remaining, shown=numbers.remaining != ""),
         Fact("Elapsed", numbers.elapsed, shown=numbers.elapsed != ""),
@@ -210,7 +166,8 @@ def side() -> list[rx.Component]:
     )
     return [
         card(live, if_((numbers.step != "") | (numbers.rows != ""), rx.fragment(rule(), figures))),
-        if_text(machine.name, _machine_card()),
+        cost_card(S.cost),
+        if_text(S.machine.name, machine_card(S.machine)),
         card(
             data_list(
                 Fact("Dataset version", link(origin.version, href=origin.version_href)),
@@ -221,25 +178,6 @@ def side() -> list[rx.Component]:
             title="Made from",
         ),
     ]
-
-
-def _machine_card() -> rx.Component:
-    machine = S.machine
-    name = rx.el.div(machine.name, class_name="mono meta", style={"overflow_wrap": "anywhere", "margin": "10px 0 6px"})
-    return card(
-        data_list(
-            Fact("Place", machine.gpu),
-            Fact("State", machine_state_badge(machine.state)),
-            Fact("Attempt", machine.attempt),
-            Fact("Released", machine.released, shown=machine.released != ""),
-        ),
-        name,
-        if_text(machine.sentence, rx.el.p(machine.sentence, class_name="meta")),
-        rx.el.div(
-            copy_button(machine.name, label="Copy name", words=True), class_name="row", style={"margin_left": "-8px"}
-        ),
-        title="Machine",
-    )
 
 
 def _primary() -> rx.Component:
@@ -260,7 +198,7 @@ def _primary() -> rx.Component:
         ("completed", rx.cond(S.trial.is_one, _full_draft(), scorecard)),
         ("no_gain", scorecard),
         ("evaluating", if_text(S.head.scorecard, button("Follow the scoring", kind="soft", href=S.head.scorecard))),
-        ("cancelled", _retry_draft()),
+        ("cancelled", retry_draft_button()),
         rx.fragment(),
     )
 
@@ -269,88 +207,10 @@ def _full_draft() -> rx.Component:
     return full_draft_button(S.trial, RunActions.full_draft(S.head.id), may=S.me.may_prepare, read_only=READ_ONLY)
 
 
-def _another() -> rx.Component:
-    return button("Configure another like this", on_click=RunActions.copy(S.head.id), disabled=~S.me.may_prepare)
-
-
-def _retry_draft() -> rx.Component:
-    """Waits, like the service behind it, until no machine of this run can still work: the second badge is gone."""
-    waits = ~S.me.may_prepare | (S.head.machine != "")
-    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=waits)
-
-
 def _adapter_button() -> rx.Component:
     solid = download_button("Adapter", S.head.adapter, kind="solid")
     full = rx.cond(S.head.state == "adapter_ready", solid, download_button("Adapter", S.head.adapter))
     return rx.cond(S.trial.is_one, download_button("Diagnostic adapter", S.head.adapter), full)
-
-
-def _recovery() -> rx.Component:
-    return card(
-        choice(
-            1,
-            "Verify the adapter",
-            "Looks for a finished adapter among the run's files. Its manifest and hashes decide.",
-            button("Verify adapter", disabled=True),
-            meta(LATER),
-        ),
-        choice(
-            2,
-            "Resume with a longer limit",
-            "Goes on from the last verified checkpoint.",
-            button("Resume run", disabled=True),
-            meta(LATER),
-        ),
-        choice(
-            3,
-            "Cancel run",
-            rx.fragment("Ends the run. ", S.trouble.lost),
-            if_(S.head.may_cancel, cancel_dialog()),
-            state="cur",
-        ),
-        title=S.trouble.what,
-        right=[meta("Nothing is lost.")],
-        padded=False,
-    )
-
-
-def _failed() -> rx.Component:
-    return card(
-        error_panel(
-            S.trouble.what,
-            rx.fragment(rx.el.p(S.trouble.story), rx.el.p(S.trouble.lost, class_name="meta")),
-            actions=[
-                _retry_draft(),
-                _another(),
-            ],
-            error_id=S.head.short_id,
-        )
-    )
-
-
-def _waits(trouble: Any, *actions: rx.Component) -> rx.Component:
-    return callout(
-        rx.el.div(trouble.what, class_name="strong"),
-        rx.el.p(trouble.story, " ", trouble.lost),
-        *actions,
-        tone="amber",
-    )
-
-
-def _retry() -> rx.Component:
-    return action_with_reason(button("Retry cleanup", size="sm", disabled=True), LATER)
-
-
-def _confirm_absent() -> rx.Component:
-    return action_with_reason(button("Confirm absent machine", size="sm", disabled=True), LATER)
-
-
-def _resume() -> rx.Component:
-    return action_with_reason(button("Resume", size="sm", disabled=True), LATER)
-
-
-def _returned() -> rx.Component:
-    return card(checks(S.findings), title=S.trouble.what, right=[meta(S.trouble.story)])
 
 
 def _small(title: str, figure: Any, last: Any, sentence: str) -> rx.Component:

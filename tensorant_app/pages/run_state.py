@@ -14,12 +14,26 @@ from tensorant_app.components.steppers import Phase
 from tensorant_app.domain.runs import RunState
 from tensorant_app.pages import run_words as words
 from tensorant_app.pages.frame import segment
+from tensorant_app.pages.machine_card import Cost, Machine, cost_of, machine_of
+from tensorant_app.pages.recovery_words import Ways, ways_of
 from tensorant_app.pages.run_samples import CheckpointRow, PromptRow, checkpoints_of, prompts_of
 from tensorant_app.pages.run_trial import Trial, trial_of
-from tensorant_app.pages.run_words import EventRow, Head, Machine, Numbers, Origin, SettingRow, Trouble
-from tensorant_app.services import logs, metrics, run_details, runs, samples, sessions, trials
+from tensorant_app.pages.run_words import EventRow, Head, Numbers, Origin, SettingRow, Trouble
+from tensorant_app.services import (
+    adapter_uploads,
+    logs,
+    metrics,
+    recoveries,
+    run_details,
+    runs,
+    samples,
+    sessions,
+    trials,
+)
+from tensorant_app.services.adapter_uploads import UploadedView
 from tensorant_app.services.logs import FIRST_LINES, Cursor, Happening, News
 from tensorant_app.services.metrics import RunCurves
+from tensorant_app.services.recoveries import Recovery
 from tensorant_app.services.run_details import RunDetails
 from tensorant_app.services.samples import Samples
 from tensorant_app.services.trials import TrialView
@@ -40,6 +54,8 @@ class Look:
     trial: TrialView | None
     samples: Samples | None
     """None where there is no new answer."""
+    recovery: Recovery
+    uploaded: UploadedView | None
 
 
 class RunPageState(AppState):
@@ -47,6 +63,8 @@ class RunPageState(AppState):
     numbers: Numbers = Numbers()
     phases: list[Phase] = []
     machine: Machine = Machine()
+    cost: Cost = Cost()
+    ways: Ways = Ways()
     origin: Origin = Origin()
     trial: Trial = Trial()
     trouble: Trouble = Trouble()
@@ -150,7 +168,9 @@ class RunPageState(AppState):
         self._set("head", words.head_of(run))
         self._set("numbers", words.numbers_of(run))
         self._set("phases", words.phases_of(run))
-        self._set("machine", words.machine_of(run))
+        self._set("machine", machine_of(run))
+        self._set("cost", cost_of(run))
+        self._set("ways", ways_of(found.recovery, found.uploaded))
         self._set("origin", words.origin_of(run))
         self._set("trial", trial_of(found.trial))
         self._set("trouble", words.trouble_of(run))
@@ -208,6 +228,8 @@ def _look(address: tuple[str, str], version: str, cursor: Cursor, answers: str) 
         logs.list_happenings(session, caller, id_of(run)),
         trials.show_trial(session, caller, id_of(run)),
         samples.show_samples(session, caller, id_of(run), answers),
+        recoveries.show_recovery(session, caller, id_of(run)),
+        adapter_uploads.show_uploaded(session, caller, id_of(run)),
     )
 
 

@@ -84,16 +84,6 @@ class Numbers:
 
 
 @dataclass(frozen=True)
-class Machine:
-    name: str = ""
-    state: str = ""
-    gpu: str = ""
-    attempt: str = ""
-    released: str = ""
-    sentence: str = ""
-
-
-@dataclass(frozen=True)
 class Origin:
     """What the run was made from, with the addresses of it."""
 
@@ -192,20 +182,6 @@ def numbers_of(run: RunDetails) -> Numbers:
 
 def phases_of(run: RunDetails) -> list[Phase]:
     return [_phase(phase, run) for phase in run.phases]
-
-
-def machine_of(run: RunDetails) -> Machine:
-    found = run.machine
-    if found is None:
-        return Machine()
-    return Machine(
-        name=found.name,
-        state=found.state.value,
-        gpu="This computer" if found.provider == "local" else found.gpu_type,
-        attempt=str(found.attempt),
-        released=f"{found.released_at:%H:%M} UTC" if found.released_at else "",
-        sentence=found.sentence or "",
-    )
 
 
 def origin_of(run: RunDetails) -> Origin:

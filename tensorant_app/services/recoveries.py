@@ -56,6 +56,13 @@ class Recovery:
     extend: str | None
     least_hours: float
     """The smallest maximum runtime that `extend` takes."""
+    is_pausing: bool
+    is_verifying: bool
+    """The volume is being looked through."""
+    was_searched: bool
+    """It was looked through, and no finished adapter lies there."""
+    is_pod_local: bool
+    """What it made lies on the machine's own disk, and a person carries it over."""
 
 
 def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
@@ -74,6 +81,10 @@ def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
         verify=None if run.state is RunState.NEEDS_RECOVERY else "Only a run that needs recovery can be verified.",
         extend=_why_no_extension(run, machine),
         least_hours=_least_hours(run),
+        is_pausing=run.pause_wanted_at is not None,
+        is_verifying=run.verify_wanted_at is not None,
+        was_searched=run.reason == RunReason.NOT_FOUND,
+        is_pod_local=_is_pod_local(machine),
     )
 
 
@@ -219,9 +230,13 @@ def _why_no_extension(run: Run, machine: MachineView | None) -> str | None:
     if run.state is not RunState.NEEDS_RECOVERY:
         is_at_work = run.state in KEEPS_MACHINE
         return None if is_at_work else "Only a run that is at work or needs recovery can have a longer limit."
-    if machine is not None and machine.options.get("storage") == Storage.POD.value:
+    if _is_pod_local(machine):
         return "Its checkpoints lie on the machine's own disk, from which no other machine can go on."
     return None
+
+
+def _is_pod_local(machine: MachineView | None) -> bool:
+    return machine is not None and machine.options.get("storage") == Storage.POD.value
 
 
 def _least_hours(run: Run) -> float:

@@ -23,14 +23,17 @@ from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import CHOICES, RunSettings
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.place_form import type_placement
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.run_form import BY_NAME, RANGES
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
+from tensorant_app.domain.spend import Spend
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.services import machines, metrics, runs
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
+from tensorant_app.services.spend import machine_spend
 from trainer.contract import Failure
 
 
@@ -48,9 +51,20 @@ class SettingView:
 class MachineFacts:
     """The machine of the current attempt; `name` is whole, for it is what one looks for at the provider."""
 
+    id: UUID
     name: str
+    provider_id: str | None
     provider: str
     gpu_type: str
+    gpu_count: int
+    data_center: str | None
+    provider_status: str
+    rate: HourlyRate | None
+    boots: int
+    since: datetime | None
+    """The create call."""
+    deadline: datetime
+    is_rented: bool
     state: MachineState
     is_overdue: bool
     """Asked, and the answer is late or lost."""
@@ -121,6 +135,8 @@ class RunDetails:
     findings: Sequence[Mapping[str, Any]]
     origin: Origin
     has_adapter: bool
+    spend: Spend
+    looked_at: datetime
     evaluation_id: UUID | None
     evaluation_state: EvaluationState | None
     verdict: Mapping[str, Any] | None
@@ -161,6 +177,8 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         findings=run.findings or [],
         origin=_origin(session, run),
         has_adapter=adapter is not None,
+        spend=machine_spend(session, Use.RUN, run.id),
+        looked_at=now_of(session),
         evaluation_id=run.evaluation_id,
         evaluation_state=evaluation.state if evaluation else None,
         verdict=evaluation.verdict if evaluation else None,
@@ -248,9 +266,19 @@ def _remaining(session: Session, run: Run, machine: MachineView | None) -> float
 
 def _machine(machine: MachineView, now: datetime) -> MachineFacts:
     return MachineFacts(
+        id=machine.id,
         name=machine.name,
+        provider_id=machine.provider_id,
         provider=machine.provider,
         gpu_type=machine.gpu_type,
+        gpu_count=machine.gpu_count,
+        data_center=machine.data_center,
+        provider_status=machine.provider_status,
+        rate=machine.rate,
+        boots=machine.boots,
+        since=machine.ask_sent_at,
+        deadline=machine.deadline,
+        is_rented=machine.connection_id is not None,
         state=machine.state,
         is_overdue=machine.is_checking(now),
         sentence=machine.trouble or machine.sentence,

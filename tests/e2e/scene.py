@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -23,6 +24,7 @@ from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.members import Role
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import connecting
@@ -30,7 +32,7 @@ from tensorant_app.services.connecting import CheckResult, ConnectionState
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import errors_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, connect, make_baseline, make_project
+from tests.factories import REPORT, ask_machine, connect, make_baseline, make_project
 from tests.people import Person
 from tests.trained import score_run, started, train
 from tests.web.world import World, make_world, put_base
@@ -161,6 +163,7 @@ def _runs(world: World, owner: Person) -> dict[str, str]:
     equal = started(owner, RunState.NO_GAIN, name="triage-v1-r4", ended_at=at, **shared)
     lost = score_run(equal, base=range(1, 46), tuned=range(3, 49))
     named = {
+        "run-checking": _lost_launch(owner, **shared),
         "run-draft": world.run_id,
         "run-training": training,
         "run-paused": paused,
@@ -175,6 +178,17 @@ def _runs(world: World, owner: Person) -> dict[str, str]:
     return {name: routes.run(world.project_id, run) for name, run in named.items()} | {
         name: routes.scorecard(world.project_id, row) for name, row in scored.items()
     }
+
+
+def _lost_launch(owner: Person, **values: Any) -> UUID:
+    """The answer to the ask was lost half an hour ago, and no look has found the machine since."""
+    run = started(owner, RunState.LAUNCHING, name="triage-v1-lost", **values)
+    ask_machine(owner.caller, run, clock.now())
+    with unit_of_work() as session:
+        row = session.exec(select(Machine).where(Machine.subject_id == run)).one()
+        row.ask_sent_at = row.answer_lost_at = row.absent_since = now_of(session) - timedelta(minutes=30)
+        row.absent_looks, row.rate = 9, HourlyRate.dollars("1.72")
+    return run
 
 
 def _live_evaluation(world: World) -> UUID:

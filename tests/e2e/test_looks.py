@@ -48,6 +48,7 @@ PAGES = {
     "configure-empty": "Freeze",
     "run-draft": "Start on this computer",
     "run-training": "Gradient norm",
+    "run-checking": "The launch is being checked.",
     "run-paused": "The run is paused.",
     "run-recovery": "Recover this run",
     "run-cancelled": "The run was cancelled.",
@@ -128,7 +129,8 @@ def refused_version(page: Page) -> None:
 OPENED = {
     "launch-dialog": Opened("run-draft", press("Start on this computer"), alert, "run_actions._launch_dialog"),
     "rename-dialog": Opened("run-draft", press("Rename"), dialog, "run_actions._rename_dialog"),
-    "cancel-run-dialog": Opened("run-training", press("Cancel run"), alert, "run_parts.cancel_dialog"),
+    "cancel-run-dialog": Opened("run-training", press("Cancel run"), alert, "recovery.cancel_dialog"),
+    "absent-dialog": Opened("run-checking", press("Confirm absent Pod"), alert, "recovery._checking"),
     "baseline-dialog": Opened("baseline", press("Start a baseline"), alert, "baseline._start_dialog"),
     "baseline-cancel-dialog": Opened("baseline", press("Cancel"), alert, "baseline._cancel_dialog"),
     "freeze-dialog": Opened("version-checked", press("Freeze"), alert, "versions._freeze_dialog"),

@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
@@ -15,8 +16,10 @@ import sqlalchemy as sa
 from sqlmodel import SQLModel, select
 
 from tensorant_app import routes
+from tensorant_app.db import clock
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
@@ -24,6 +27,7 @@ from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.members import Role
 from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunPurpose, RunState
@@ -36,7 +40,7 @@ from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, connect, make_baseline, make_run, make_version
+from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_version
 from tests.people import Person, make_person, sign_in
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
@@ -231,6 +235,24 @@ RUN_HANDLERS: dict[str, Case] = {
         path=lambda world: routes.run(world.project_id, world.run_id),
         names_ours=True,
     ),
+    **{
+        f"RecoveryState.{name}": Case(
+            Role.MEMBER,
+            arguments=lambda world, person, given=given: list(given),
+            path=lambda world, state=state: run_in(world, state),
+            names_ours=True,
+        )
+        for name, state, given in (
+            ("pause", RunState.TRAINING, ()),
+            ("resume", RunState.PAUSED, ()),
+            ("verify", RunState.NEEDS_RECOVERY, ()),
+            ("extend", RunState.NEEDS_RECOVERY, ({"maximum_runtime_hours": "12"},)),
+            ("confirm_absent", RunState.LAUNCHING, ()),
+        )
+    },
+    "MachineActions.retry_cleanup": Case(
+        Role.MEMBER, lambda world, person: [str(machine_in(world, MachineState.RELEASE_FAILED))], names_ours=True
+    ),
     "RunPageState.show_log_axis": Case(arguments=lambda world, person: [False]),
     **{
         f"ScorecardState.{name}": Case(
@@ -377,6 +399,27 @@ def queue(world: World) -> dict[str, Any]:
 def form_of(world: World) -> dict[str, str]:
     """A form that can be saved."""
     return {**blank_form(), "name": "Next", "version": str(world.version_id), "baseline": str(world.baseline_id)}
+
+
+def run_in(world: World, state: RunState) -> str:
+    """The page of the run in this state; one at work has a machine that nobody finds."""
+    with unit_of_work() as session:
+        run = session.get_one(Run, world.run_id)
+        run.state, run.attempt = state, 1
+    if state is RunState.LAUNCHING:
+        machine_in(world, MachineState.ASKED)
+    return routes.run(world.project_id, world.run_id)
+
+
+def machine_in(world: World, state: MachineState) -> UUID:
+    """The run's machine, asked for long ago and not found; made once."""
+    with reading() as session:
+        known = session.exec(select(Machine.id).where(Machine.subject_id == world.run_id)).first()
+    machine_id = known or ask_machine(world.people[Role.OWNER].caller, world.run_id, clock.now())
+    with unit_of_work() as session:
+        row, long_ago = session.get_one(Machine, machine_id), now_of(session) - timedelta(minutes=30)
+        row.state, row.ask_sent_at, row.absent_since, row.absent_looks = state, long_ago, long_ago, 9
+    return machine_id
 
 
 def failed_run(world: World) -> UUID:

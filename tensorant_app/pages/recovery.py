@@ -1,0 +1,295 @@
+"""The panel of a run's page that asks for a person: what happened, that nothing is lost, and one obvious next step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import reflex as rx
+
+from tensorant_app.components.buttons import action_with_reason, button, copy_button
+from tensorant_app.components.callouts import callout, error_panel
+from tensorant_app.components.cards import card, choice, row
+from tensorant_app.components.checks import checks
+from tensorant_app.components.dialogs import named_dialog
+from tensorant_app.components.forms import field, text_input
+from tensorant_app.components.links import out_link
+from tensorant_app.components.texts import meta, mono
+from tensorant_app.components.uploads import upload_field
+from tensorant_app.components.values import each, if_, if_text, pick
+from tensorant_app.pages.frame import fault, segment
+from tensorant_app.pages.machine_actions import MachineActions
+from tensorant_app.pages.machine_card import PODS, machine_name
+from tensorant_app.pages.run_actions import READ_ONLY, RunActions
+from tensorant_app.pages.run_state import RunPageState as S
+from tensorant_app.services import recoveries
+from tensorant_app.state import AppState, id_of
+
+_HOURS = "maximum_runtime_hours"
+
+
+class RecoveryState(AppState):
+    """What its buttons do; the page itself looks once a second and shows what came of it."""
+
+    @rx.event
+    async def pause(self) -> None:
+        run = segment(self, "runs")
+        await self._do(lambda session, caller: recoveries.pause_run(session, caller, id_of(run)))
+
+    @rx.event
+    async def resume(self) -> None:
+        run = segment(self, "runs")
+        await self._do(lambda session, caller: recoveries.resume_run(session, caller, id_of(run)))
+
+    @rx.event
+    async def verify(self) -> None:
+        run = segment(self, "runs")
+        await self._do(lambda session, caller: recoveries.verify_run(session, caller, id_of(run)))
+
+    @rx.event
+    async def confirm_absent(self) -> None:
+        run = segment(self, "runs")
+        await self._do(lambda session, caller: recoveries.confirm_run_absent(session, caller, id_of(run)))
+
+    @rx.event
+    async def extend(self, form: dict[str, Any]) -> None:
+        run, hours = segment(self, "runs"), _number(str(form.get(_HOURS, "")))
+        await self._do(lambda session, caller: recoveries.extend_run(session, caller, id_of(run), hours))
+
+
+def _number(typed: str) -> float:
+    """What is no number is refused by the service like any other hours out of range."""
+    try:
+        return float(typed.strip().replace(",", "."))
+    except ValueError:
+        return 0.0
+
+
+def pause_button() -> rx.Component:
+    """Beside Cancel, while there is a machine at work."""
+    act = button("Pause", icon_name="pause", on_click=RecoveryState.pause, disabled=~S.me.may_spend)
+    off = button("Pausing …", icon_name="pause", disabled=True)
+    return if_(S.ways.pause == "", act, if_(S.ways.is_pausing & S.head.is_live, off))
+
+
+def trouble() -> rx.Component:
+    """Nothing while all goes well; the machine's first, for it may cost money."""
+    quiet = rx.fragment()
+    shown = rx.match(
+        S.trouble.kind,
+        ("needs_recovery", _recovery()),
+        ("failed", _failed()),
+        ("paused", _waits(S.trouble, _resume())),
+        ("unscored", _waits(S.trouble)),
+        ("cancelled", callout(rx.el.b(S.trouble.what, class_name="strong"), " ", S.trouble.lost)),
+        ("draft", card(checks(S.findings), title=S.trouble.what, right=[meta(S.trouble.story)])),
+        quiet,
+    )
+    machine = rx.match(
+        S.machine_trouble.kind,
+        ("release_failed", _waits(S.machine_trouble, _cleanup())),
+        ("checking", _waits(S.machine_trouble, _checking())),
+        quiet,
+    )
+    space = {"margin_bottom": "16px"}
+    return rx.fragment(
+        if_text(S.machine_trouble.kind, rx.el.div(machine, style=space)),
+        if_text(S.trouble.kind, rx.el.div(shown, style=space)),
+    )
+
+
+def cancel_dialog(kind: Any = "red") -> rx.Component:
+    """The way out of anything that runs or waits."""
+    return named_dialog(
+        f"Cancel {S.head.name}?",
+        S.head.cancel_lead,
+        confirm_label="Cancel run",
+        cancel_label="Keep training",
+        is_open=False,
+        on_open_change=None,
+        on_confirm=S.cancel,
+        error=S.error,
+        reasons=S.reasons,
+        trigger=button("Cancel run", kind=kind, disabled=~S.me.may_stop),
+    )
+
+
+def retry_draft_button() -> rx.Component:
+    """Waits, like the service behind it, until no machine of this run can still work: the second badge is gone."""
+    waits = ~S.me.may_prepare | (S.head.machine != "")
+    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=waits)
+
+
+def another_button() -> rx.Component:
+    return button("Configure another like this", on_click=RunActions.copy(S.head.id), disabled=~S.me.may_prepare)
+
+
+def _recovery() -> rx.Component:
+    """Three ways out; the sensible one is marked and owns the solid button."""
+    return card(
+        rx.cond(S.ways.is_pod_local, _hand_in(), _verify()),
+        rx.cond(S.ways.next == "extend", _extend("cur"), _extend("")),
+        rx.cond(S.ways.next == "cancel", _give_up("cur"), _give_up("")),
+        title=S.trouble.what,
+        right=[meta("Nothing is lost.")],
+        padded=False,
+    )
+
+
+def _verify() -> rx.Component:
+    text = "Looks for a finished adapter among the run's files, without a GPU. Its manifest and hashes decide."
+
+    def way(kind: Any, state: Any) -> rx.Component:
+        act = button("Verify adapter", kind=kind, on_click=RecoveryState.verify, disabled=~S.me.may_spend)
+        busy = button("Looking …", disabled=True)
+        return choice(1, "Verify the adapter", text, if_(S.ways.is_verifying, busy, act), _reason(""), state=state)
+
+    return rx.cond(S.ways.next == "verify", way("solid", "cur"), way("outline", ""))
+
+
+def _hand_in() -> rx.Component:
+    """Its files lie on the machine's own disk: a person fetches the zip there and hands it in here."""
+    file = upload_field(
+        S.head.id, of="run", label="adapter.zip", accept=".zip,application/zip", disabled=~S.me.may_spend
+    )
+    says = rx.cond(S.ways.was_refused, callout(S.ways.uploaded, tone="red"), callout(S.ways.uploaded))
+    return choice(
+        1,
+        "Verify and recover the adapter",
+        "Fetch /workspace/data/adapter.zip from the Pod and hand it in here. Every file in it is checked before it is taken.",
+        out_link("Open Pod in RunPod", PODS),
+        rx.el.div(file, if_text(S.ways.uploaded, says), class_name="stack", style={"margin_top": "10px"}),
+        _reason(""),
+        state="cur",
+    )
+
+
+def _extend(state: Any) -> rx.Component:
+    box = field(
+        _HOURS,
+        "Maximum runtime",
+        text_input(
+            _HOURS,
+            default_value="",
+            end="h",
+            input_mode="decimal",
+            disabled=~S.me.may_spend,
+            error=fault(_HOURS),
+            required=True,
+        ),
+        hint=f"Above {S.ways.least} h, for all attempts together",
+        error=fault(_HOURS),
+    )
+    kind = "solid" if state else "outline"
+    send = button("Resume run", kind=kind, submits=True, disabled=~S.me.may_spend)
+    form = rx.el.form(row(box, send, wraps=True), on_submit=RecoveryState.extend, style={"margin_top": "8px"})
+    return choice(
+        2,
+        "Resume with a longer limit",
+        "Goes on from the last verified checkpoint, on a new machine at the price of the day.",
+        rx.fragment(),
+        if_text(S.ways.extend, meta(S.ways.extend), form),
+        state=state,
+    )
+
+
+def _give_up(state: Any) -> rx.Component:
+    return choice(
+        3,
+        "Cancel run",
+        rx.fragment("Ends the run. ", S.trouble.lost),
+        if_(S.head.may_cancel, cancel_dialog()),
+        state=state,
+    )
+
+
+def _failed() -> rx.Component:
+    return card(
+        error_panel(
+            S.trouble.what,
+            rx.fragment(rx.el.p(S.trouble.story), rx.el.p(S.trouble.lost, class_name="meta")),
+            actions=[retry_draft_button(), another_button()],
+            error_id=S.head.short_id,
+        )
+    )
+
+
+def _waits(trouble: Any, *actions: rx.Component) -> rx.Component:
+    return callout(
+        rx.el.div(trouble.what, class_name="strong"),
+        rx.el.p(trouble.story, " ", trouble.lost),
+        *actions,
+        tone="amber",
+    )
+
+
+def _resume() -> rx.Component:
+    act = button("Resume", kind="solid", size="sm", on_click=RecoveryState.resume, disabled=~S.me.may_spend)
+    return _with_reason(act, "Price and checks are looked at anew before a machine is rented.")
+
+
+def _cleanup() -> rx.Component:
+    retry = button(
+        "Retry cleanup",
+        kind="solid",
+        size="sm",
+        on_click=MachineActions.retry_cleanup(S.machine.id),
+        disabled=~S.me.may_spend,
+    )
+    return rx.fragment(_named(), row(retry, _open_pod(), _viewer_reason(), wraps=True))
+
+
+def _checking() -> rx.Component:
+    """Whether it exists decides the account's list; what is enabled here only writes down what a person saw there."""
+    off = (S.ways.confirm_absent != "") | ~S.me.may_spend
+    confirm = named_dialog(
+        "Confirm that no Pod was rented?",
+        rx.fragment(
+            "You looked at RunPod's list of Pods and found none named ",
+            mono(S.machine.name),
+            ". The run ends as cancelled. A Pod that appears later all the same is deleted.",
+        ),
+        confirm_label="Confirm absent Pod",
+        cancel_label="Keep looking",
+        is_open=False,
+        on_open_change=None,
+        on_confirm=RecoveryState.confirm_absent,
+        error=AppState.error,
+        reasons=AppState.reasons,
+        trigger=button("Confirm absent Pod", kind="solid", size="sm", disabled=off),
+    )
+    several = rx.el.div(
+        rx.el.p("RunPod lists several Pods of this name. Delete all but one of them there; the last one is taken."),
+        rx.el.ul(*each(S.ways.twins, lambda one: rx.el.li(mono(one))), class_name="reasons"),
+    )
+    return if_(
+        S.machine.is_rented,
+        rx.fragment(
+            _named(),
+            if_(S.ways.twins.length() > 0, several),
+            row(confirm, _open_pod(), meta(S.ways.confirm_absent), _viewer_reason(), wraps=True),
+        ),
+    )
+
+
+def _named() -> rx.Component:
+    return rx.el.div(
+        machine_name(S.machine.name),
+        copy_button(S.machine.name, label="Copy name", words=True),
+        class_name="row wrap",
+    )
+
+
+def _open_pod() -> rx.Component:
+    return if_(S.machine.is_rented, out_link("Open Pod in RunPod", PODS))
+
+
+def _viewer_reason() -> rx.Component:
+    return if_(S.me.may_spend, rx.fragment(), meta(READ_ONLY))
+
+
+def _reason(calm: str) -> rx.Component:
+    return meta(pick(S.me.may_spend, calm, READ_ONLY))
+
+
+def _with_reason(act: rx.Component, calm: str) -> rx.Component:
+    return action_with_reason(act, pick(S.me.may_spend, calm, READ_ONLY))
