@@ -20,6 +20,7 @@ from tensorant_app.domain.machines import (
     MachineState,
     Presence,
     Sighting,
+    decide,
     is_overdue_to_start,
 )
 from tensorant_app.providers.base import FileStore, LogLine, Provider
@@ -167,7 +168,8 @@ def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None,
     """What the last look at its account said; the volume only where something changed, or somebody waits for it."""
     sighting = machine.sighting or Sighting(at, Presence.UNKNOWN)
     due = machine_steps.next_read(machine, at)
-    if machine.state not in _KEPT or machine.result is not None or (due is not None and at < due):
+    is_rested = due is not None and at < due and not _is_to_be_given_up(machine, provider, sighting, at)
+    if machine.state not in _KEPT or machine.result is not None or is_rested:
         return Look(sighting, None, None, is_read=False, log=_why_not_up(machine, provider, at))
     if volume is None:
         return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
@@ -178,6 +180,11 @@ def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None,
         _log.warning("The report of %s could not be read: %s", machine.name, error)
         return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
     return Look(sighting, status, result, log="" if status else _why_not_up(machine, provider, at))
+
+
+def _is_to_be_given_up(machine: MachineView, provider: Provider, sighting: Sighting, at: datetime) -> bool:
+    """Then what it left is read first: it may have finished since the last read."""
+    return decide(machine_steps.facts_of(machine), sighting, provider.rules, at) is not None
 
 
 def _why_not_up(machine: MachineView, provider: Provider, at: datetime) -> str:

@@ -29,7 +29,7 @@ from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
 from tensorant_app.providers.base import Listed, Provider, sight
 from tensorant_app.services.connections import installation_of, provider_for
-from tensorant_app.services.machine_steps import TEND, take, tell_user
+from tensorant_app.services.machine_steps import TEND, reanchor, take, tell_user
 from tensorant_app.services.machines import POLL as POLL
 
 SWEEP = "accounts.sweep"
@@ -161,6 +161,7 @@ def note_listing(session: Session, account_id: UUID, diff: Diff) -> None:
     rows = _rows(session, [change.id for change in diff.changes])
     for change in diff.changes:
         if (row := rows.get(change.id)) is not None:
+            reanchor(row, now)
             _write(row, change)
             if change.is_restarted:
                 sentence = f"Its container began again; this is start {row.boots} of this machine."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlmodel import Session
 
@@ -30,6 +30,21 @@ from trainer.contract import Ask, Phase
 TEND = "machines.tend"
 BILL = "spend.sync"
 _ASKS_BILL = {"appear": spend.SYNC, "catch": spend.SYNC, "confirm": spend.SOON}
+_CLOCK_SLACK = timedelta(seconds=5)
+_PAST = (
+    "ask_sent_at",
+    "answer_lost_at",
+    "held_at",
+    "started_at",
+    "seen_at",
+    "container_began_at",
+    "read_at",
+    "stop_wanted_at",
+    "release_wanted_at",
+    "release_sent_at",
+    "absent_since",
+)
+"""Times of a row that can only lie in the past."""
 _KEEPS_REASON = frozenset({"confirm", "stick", "retry", "stop", "appear"})
 """Steps that don't change why the machine ends."""
 
@@ -81,6 +96,19 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
     )
     if machine.connection_id is not None and move.verb in _ASKS_BILL:
         promise(session, BILL, machine.id, at + _ASKS_BILL[move.verb])
+
+
+def reanchor(machine: Machine, now: datetime) -> None:
+    """The clock went back: what was written by it begins now, or every pause and grace would last that much longer."""
+    ahead = machine.ask_sent_at - now if machine.ask_sent_at else timedelta(0)
+    if ahead > _CLOCK_SLACK:
+        # The maximum runtime counts from the launch.
+        machine.deadline -= ahead
+        machine.words_seq += 1
+    for name in _PAST:
+        at = getattr(machine, name)
+        if at is not None and at - now > _CLOCK_SLACK:
+            setattr(machine, name, now)
 
 
 def tell_user(session: Session, machine: Machine) -> None:

@@ -33,7 +33,7 @@ from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import FileStore, Rented
 from tensorant_app.services.machine_steps import TEND as TEND
-from tensorant_app.services.machine_steps import facts_of, next_look, take, take_all, tell_user
+from tensorant_app.services.machine_steps import facts_of, next_look, reanchor, take, take_all, tell_user
 from tensorant_app.services.machine_views import MachineView as MachineView
 from tensorant_app.services.machine_views import as_text
 from tensorant_app.services.machine_views import machine_of as machine_of
@@ -252,6 +252,7 @@ _UNCONFIRMED_TRIES = 3
 def note_look(session: Session, machine_id: UUID, look: Look, rules: ProofRules) -> datetime | None:
     """Write one look down and take at most two steps; when to look next, or None where the story has ended."""
     machine = session.get_one(Machine, machine_id)
+    reanchor(machine, now_of(session))
     before = (machine.state, machine.boots)
     changed = _note_report(machine, look, now_of(session)) if look.is_read else False
     if not rules.by_account:

@@ -1,0 +1,168 @@
+"""Planted faults, one for each promise at least: a campaign that does not catch them proves nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+from unittest import mock
+
+from tensorant_app.db.session import now_of
+from tensorant_app.domain.machines import MachineState
+from tensorant_app.services import machine_steps, machines, spend, training
+from trainer.contract import AttemptKeys
+
+
+@dataclass(frozen=True, slots=True)
+class Mutant:
+    breaks: tuple[str, ...]
+    """Names of promises, one of which must be found broken."""
+    what: str
+    plant: Callable[[ExitStack], None]
+
+
+def _put(stack: ExitStack, target: str, value: Any) -> None:
+    stack.enter_context(mock.patch(target, value))
+
+
+def _asks_again(stack: ExitStack) -> None:
+    def take_ask(session: Any, machine_id: Any, *, may_ask_again: bool) -> bool:
+        machine = session.get_one(machines.Machine, machine_id)
+        machine.ask_sent_at = machine.ask_sent_at or now_of(session)
+        return machine.state is MachineState.ASKED and machine.release_wanted_at is None
+
+    def is_unasked(machine: Any, look: Any, provider: Any) -> bool:
+        return machine.state is MachineState.ASKED and machine.answer_lost_at is not None
+
+    _put(stack, "tensorant_app.services.machines.take_ask", take_ask)
+    _put(stack, "jobs.machines._is_to_be_asked_again", is_unasked)
+
+
+def _asks_before_committing(stack: ExitStack) -> None:
+    """The right to ask is not written down before the call: a crash in between asks a second time."""
+
+    def take_ask(session: Any, machine_id: Any, *, may_ask_again: bool) -> bool:
+        machine = session.get_one(machines.Machine, machine_id)
+        return machine.state is MachineState.ASKED and machine.release_wanted_at is None
+
+    _put(stack, "tensorant_app.services.machines.take_ask", take_ask)
+
+
+def _believes_the_delete(stack: ExitStack) -> None:
+    before = machines.note_release_sent
+
+    def note(session: Any, machine_id: Any, *, problem: str | None, rules: Any) -> None:
+        before(session, machine_id, problem=problem, rules=rules)
+        machine = session.get_one(machines.Machine, machine_id)
+        if problem is None and machine.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}:
+            machine_steps.take(session, machine, machines.Move("confirm"))
+
+    _put(stack, "tensorant_app.services.machines.note_release_sent", note)
+    _put(stack, "tensorant_app.services.accounts._take_back", lambda *given: None)
+    _put(stack, "tensorant_app.services.strays._why_gone", lambda row, now: None)
+
+
+def _forgets_the_sweep(stack: ExitStack) -> None:
+    from tensorant_app.services.strays import Sweep
+
+    _put(stack, "jobs.accounts.strays.sort_out", lambda *given: Sweep((), ()))
+    _put(stack, "tensorant_app.services.accounts._take_back", lambda *given: None)
+
+
+def _never_corrects_the_bill(stack: ExitStack) -> None:
+    before = spend.corrections
+
+    def corrections(booked: Any, billed: Any) -> Any:
+        return {hour: amount for hour, amount in before(booked, billed).items() if hour not in booked}
+
+    _put(stack, "tensorant_app.services.spend.corrections", corrections)
+
+
+def _forgets_twins_on_the_bill(stack: ExitStack) -> None:
+    before = spend.read_task
+
+    def read_task(session: Any, machine_id: Any) -> Any:
+        task = before(session, machine_id)
+        return replace(task, provider_ids=list(task.provider_ids)[:1]) if task else None
+
+    _put(stack, "tensorant_app.services.spend.read_task", read_task)
+
+
+def _one_folder_for_all_attempts(stack: ExitStack) -> None:
+    before = AttemptKeys.of
+
+    def of(use: str, subject_id: str, attempt: int) -> AttemptKeys:
+        own = before(use, subject_id, attempt)
+        return AttemptKeys(own.inputs, before(use, subject_id, 1).outputs, before(use, subject_id, 1).adapter)
+
+    stack.enter_context(mock.patch.object(AttemptKeys, "of", staticmethod(of)))
+    _put(stack, "tensorant_app.services.machine_views._read", _read_whatever_lies_there)
+
+
+def _read_whatever_lies_there(volume: Any, key: str, cls: Any, machine: Any) -> Any:
+    from trainer.contract import load
+
+    if volume.size(key) is None:
+        return None
+    with volume.open(key) as file:
+        return load(cls, file.read().decode())
+
+
+def _begins_at_the_first_step(stack: ExitStack) -> None:
+    before = training.job_of
+    _put(
+        stack,
+        "tensorant_app.services.training.job_of",
+        lambda task, order, base: replace(before(task, order, base), resume_from=()),
+    )
+
+
+def _tells_nobody(stack: ExitStack) -> None:
+    """The machine changes and its run is not woken; nothing derives the promise anew."""
+    for module in ("machines", "machine_steps", "accounts", "strays"):
+        _put(stack, f"tensorant_app.services.{module}.tell_user", lambda *given: None)
+    _put(stack, "tensorant_app.services.runs.promise_all", lambda session: None)
+
+
+def _fails_what_is_finished(stack: ExitStack) -> None:
+    """A machine that goes after its work was done is taken for lost, before anybody looks for its result."""
+    _put(stack, "tensorant_app.services.machine_views.read_report", lambda volume, machine: (None, None))
+    _put(stack, "tensorant_app.services.machines.read_report", lambda volume, machine: (None, None))
+
+
+def _gives_slots_away(stack: ExitStack) -> None:
+    _put(stack, "tensorant_app.services.slots.has_turn", lambda *given, **more: True)
+
+
+MUTANTS: dict[str, Mutant] = {
+    "asks-again": Mutant(("asked_once",), "A lost answer is followed by another create call.", _asks_again),
+    "asks-uncommitted": Mutant(
+        ("asked_once",), "The create call is made before its right is written down.", _asks_before_committing
+    ),
+    "believes-delete": Mutant(
+        ("slots", "nothing_leaks"), "A delete that was taken counts as proof.", _believes_the_delete
+    ),
+    "no-sweep": Mutant(("nothing_leaks", "slots"), "Nobody looks for machines that no row knows.", _forgets_the_sweep),
+    "slots-for-all": Mutant(("slots",), "Nobody waits for a slot.", _gives_slots_away),
+    "no-corrections": Mutant(("spend",), "An hour that was booked is never corrected.", _never_corrects_the_bill),
+    "one-id-billed": Mutant(("spend",), "Of several machines of one name one is paid for.", _forgets_twins_on_the_bill),
+    "one-folder": Mutant(
+        ("adapter_kept", "newest_heard", "trained_once"),
+        "All attempts write to one folder, and whatever lies there is believed.",
+        _one_folder_for_all_attempts,
+    ),
+    "no-resume": Mutant(("trained_once",), "A next attempt begins at the first step.", _begins_at_the_first_step),
+    "deaf-to-results": Mutant(
+        ("adapter_lost", "can_act"), "Nobody reads what a machine left on the volume.", _fails_what_is_finished
+    ),
+    "tells-nobody": Mutant(("can_act",), "A run is not told what became of its machine.", _tells_nobody),
+}
+
+
+@contextmanager
+def planted(name: str | None) -> Iterator[None]:
+    with ExitStack() as stack:
+        if name is not None:
+            MUTANTS[name].plant(stack)
+        yield
