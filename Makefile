@@ -7,7 +7,7 @@ ONLY ?=
 HEADLESS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser frontend wheel demo demo-runpod dev test check bench migration
+.PHONY: help setup browser frontend wheel demo demo-runpod dev test check faults faults-mutants bench migration
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -52,6 +52,14 @@ check: $(STAMP) ## Format, lint, types, import contracts, migrations
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python -m tensorant_app.db.migrate check
+
+SEEDS ?= 200
+PROCESSES ?= 0
+faults: $(STAMP) ## Random histories full of faults; SEEDS=2000 for the long campaign, PROCESSES=20 with real processes that are killed
+	@$(BIN)/python -m tests.faults --seeds $(SEEDS) --processes $(PROCESSES)
+
+faults-mutants: $(STAMP) ## Plant a fault for every promise: the campaign must catch each
+	@$(BIN)/python -m tests.faults --mutants
 
 bench: $(STAMP) ## Measure; ONLY=demo for one file of benchmarks/
 	@$(BIN)/python -c "import trl" 2>/dev/null || $(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements-bench.lock

@@ -169,7 +169,7 @@ def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None,
     sighting = machine.sighting or Sighting(at, Presence.UNKNOWN)
     due = machine_steps.next_read(machine, at)
     is_rested = due is not None and at < due and not _is_to_be_given_up(machine, provider, sighting, at)
-    if machine.state not in _KEPT or machine.result is not None or is_rested:
+    if machine.state not in _TALKS or machine.result is not None or is_rested:
         return Look(sighting, None, None, is_read=False, log=_why_not_up(machine, provider, at))
     if volume is None:
         return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)

@@ -115,8 +115,13 @@ def tell_user(session: Session, machine: Machine) -> None:
     promise(session, f"{machine.use.plural}.react", machine.subject_id)
 
 
-def take_all(session: Session, machine: Machine, sighting: Sighting, rules: ProofRules, *, log: str) -> None:
-    """Every step that the last look at the account calls for; the looks were counted when they were made."""
+def take_all(
+    session: Session, machine: Machine, sighting: Sighting, rules: ProofRules, *, log: str, is_young: bool = False
+) -> None:
+    """Every step that the last look at the account calls for; the looks were counted when they were made.
+
+    `is_young`: it was created this moment, so it cannot have left anything yet.
+    """
     while True:
         facts = _before_last_look(machine)
         move = decide(facts, sighting, rules, now_of(session))
@@ -125,8 +130,8 @@ def take_all(session: Session, machine: Machine, sighting: Sighting, rules: Proo
         if move.reason is MachineReason.NOT_STARTED and log:
             move = Move(move.verb, move.reason, f"{move.sentence} The provider's log says: {log}")
         take(session, machine, move)
-        if move.verb in {"lose", "release", "catch"}:
-            # The delete call comes first, whatever the same look would prove.
+        # The delete call comes first, whatever the same look would prove; and of one that was found, what it has done.
+        if move.verb in {"lose", "release", "catch"} or (move.verb == "appear" and not is_young):
             promise(session, TEND, machine.id)
             return
 

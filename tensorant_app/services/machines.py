@@ -198,7 +198,7 @@ def note_rented(session: Session, machine_id: UUID, rented: Rented, rules: Proof
     # An answer of zero is one that does not know yet, not a gift.
     machine.rate = rented.rate if rented.rate else machine.rate
     sighting = Sighting(at, Presence.PRESENT, (rented.provider_id,), rented.provider_status, machine.rate)
-    take_all(session, machine, sighting, rules, log="")
+    take_all(session, machine, sighting, rules, log="", is_young=True)
     promise(session, TEND, machine.id)
     tell_user(session, machine)
 

@@ -8,8 +8,9 @@ import sys
 import time
 from collections import Counter
 
-from tests.faults.campaign import Found, campaign, live, quiet
+from tests.faults.campaign import Found, campaign, quiet
 from tests.faults.mutants import MUTANTS
+from tests.faults.processes import in_real_time
 
 _MOST_SEEDS = 400
 """A mutant that so many histories do not catch is not caught."""
@@ -24,6 +25,9 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--seeds", type=int, default=100, help="histories in one process each")
+    parser.add_argument(
+        "--processes", type=int, default=0, help="histories in real time, with worker processes that are killed"
+    )
     parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--mutants", action="store_true", help="plant each fault in turn: every one must be caught")
@@ -41,6 +45,15 @@ def _run(asked: argparse.Namespace) -> int:
         if found.promise:
             broken[found.promise] += 1
             _tell(found)
+    if asked.processes:
+        seconds_of_processes = 0.0
+        for found in in_real_time(range(asked.first, asked.first + asked.processes), 4):
+            struck, seconds_of_processes = struck + found.faults, seconds_of_processes + found.seconds
+            ends.update(found.ends)
+            if found.promise:
+                broken[found.promise] += 1
+                _tell(found)
+        print(f"{asked.processes} histories with processes, {seconds_of_processes / asked.processes:.0f} s each")
     wall = time.monotonic() - began
     each = seconds / max(asked.seeds, 1)
     print(f"runs ended: {dict(ends)}")
@@ -54,14 +67,16 @@ def _try_mutants(asked: argparse.Namespace) -> int:
     """In turn, the histories of each until one catches it."""
     missed = []
     for name, mutant in MUTANTS.items():
-        for seed in range(asked.first, asked.first + _MOST_SEEDS):
-            found = live(seed, name)
-            if found.promise in mutant.breaks:
-                print(f"{name}: caught by seed {seed}: {found.promise}: {found.words.splitlines()[0]}", flush=True)
-                break
-        else:
+        seeds = range(asked.first, asked.first + _MOST_SEEDS)
+        histories = campaign(seeds, asked.workers, name)
+        caught = next((found for found in histories if found.promise in mutant.breaks), None)
+        histories.close()
+        if caught is None:
             missed.append(name)
-            print(f"{name}: NOT caught by {_MOST_SEEDS} histories. {mutant.what}", flush=True)
+        words = (
+            f"caught by seed {caught.seed}: {caught.words.splitlines()[0]}" if caught else f"NOT caught. {mutant.what}"
+        )
+        print(f"{name}: {words}", flush=True)
     return 1 if missed else 0
 
 

@@ -7,7 +7,7 @@ import multiprocessing
 import random
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 
 from tests.faults.history import History
@@ -57,7 +57,7 @@ def live(seed: int, mutant: str | None = None) -> Found:
     return Found(seed, promise, words, log, time.process_time() - began, struck, ends)
 
 
-def campaign(seeds: Sequence[int], workers: int, mutant: str | None = None) -> Iterator[Found]:
+def campaign(seeds: Sequence[int], workers: int, mutant: str | None = None) -> Generator[Found, None, None]:
     if workers == 1:
         yield from (live(seed, mutant) for seed in seeds)
         return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -134,16 +134,21 @@ class Console:
 
 @contextmanager
 def open_console(
-    folder: Path, now: Callable[[], datetime], http: httpx.BaseTransport, opens: Opens, *, template: Path | None = None
+    folder: Path,
+    now: Callable[[], datetime],
+    http: httpx.BaseTransport,
+    opens: Opens,
+    *,
+    settings: Mapping[str, str] | None = None,
 ) -> Iterator[Console]:
     """An empty installation in `folder`; nothing of this process's own settings is seen, and all is put back after."""
     console = Console(now)
     with ExitStack() as stack:
-        stack.enter_context(_environment(folder))
+        stack.enter_context(_environment(folder, settings or {}))
         stack.enter_context(clock_module.reading_from(lambda: console.now()))
         stack.enter_context(_provider(http, opens))
         client_settings = get_settings()
-        shutil.copy(template or _template(), client_settings.data_dir / "tensorant.db")
+        shutil.copy(_template(), client_settings.data_dir / "tensorant.db")
         broker.load_actors()
         make_plain_base(client_settings.bases_dir / "tiny")
         version = f"versions/{factories.REPORT['content_sha256']}"
@@ -154,12 +159,13 @@ def open_console(
 
 
 @contextmanager
-def _environment(folder: Path) -> Iterator[None]:
+def _environment(folder: Path, more: Mapping[str, str]) -> Iterator[None]:
     kept = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith("TENSORANT_")}
     ours = {
         "TENSORANT_DATA_DIR": str(folder / "data"),
         "TENSORANT_TRAINER_IMAGE": IMAGE,
         "TENSORANT_WORKER": WORKER,
+        **more,
     }
     os.environ.update(ours)
     session_module.dispose()
@@ -202,7 +208,3 @@ def fast_folder() -> Path:
 
     memory = Path("/dev/shm")
     return Path(tempfile.mkdtemp(prefix="tensorant-faults-", dir=memory if memory.is_dir() else None))
-
-
-def soon(at: datetime, seconds: float) -> datetime:
-    return at + timedelta(seconds=seconds)

@@ -40,6 +40,19 @@ _OPERATIONS = (
     "billing.pods",
     "gpus.list",
 )
+_OFTEN = {
+    Fault.ANSWER_LOST: 3,
+    Fault.ERROR_AFTER: 3,
+    Fault.HIDDEN: 2,
+    Fault.TWIN: 2,
+    Fault.HOST_LOST: 2,
+    Fault.CRASHED: 2,
+    Fault.RESTARTED: 2,
+    Fault.DELETE_DENIED: 2,
+    Fault.NO_MONEY: 0.3,
+    Fault.KEY_REVOKED: 0.3,
+}
+"""How much more often than the others: those that cost most where they are got wrong."""
 _QUIET = frozenset({"connections.check", "offers.refresh", "accounts.sweep", "accounts.poll"})
 
 
@@ -81,7 +94,7 @@ class History:
 
     def _acts(self) -> list[tuple[Callable[[], None], float]]:
         return [
-            (self._launch, 2),
+            (self._launch, 4),
             (self._arm_faults, 4),
             (self._plan_crash, 2),
             (self._plan_lost_lease, 1),
@@ -110,6 +123,12 @@ class History:
         pass
 
     def _launch(self) -> None:
+        """A new one; or one that its checks returned, as a person does who mended what they found."""
+        with reading() as session:
+            drafts = [run_id for run_id in self.runs if session.get_one(Run, run_id).state is RunState.DRAFT]
+        if drafts:
+            self.site.console.launch(drafts[0], evaluates=self.draw.random() < 0.4)
+            return
         if len(self.runs) >= _MOST_RUNS:
             return
         wait = timedelta(hours=self.draw.choice([0, 0, 1]))
@@ -121,7 +140,9 @@ class History:
 
     def _arm_faults(self) -> None:
         """At once or after a few fitting moments; faults that strike everywhere at one of many places."""
-        for fault in self.draw.sample(list(Fault), self.draw.choice([1, 2, 3])):
+        for fault in self.draw.choices(
+            list(Fault), [_OFTEN.get(fault, 1) for fault in Fault], k=self.draw.choice([1, 2, 3])
+        ):
             on = None
             if fault.value.effect.startswith("*") and not fault.value.on.startswith("s3"):
                 on = self.draw.choice(_OPERATIONS)
@@ -298,10 +319,10 @@ class History:
         """Nothing happens but time, until nothing goes on any more."""
         for _ in range(int(minutes * 60 / each)):
             self._pass(each)
-            if self._is_quiet():
+            if self.is_quiet():
                 return
 
-    def _is_quiet(self) -> bool:
+    def is_quiet(self) -> bool:
         with reading() as session:
             states = {session.get_one(Run, run_id).state for run_id in self.runs}
         moving = (
@@ -331,7 +352,7 @@ class History:
             for view in shown:
                 self._try(strays.terminate_stray, view.id)
             self._pass(60)
-            if self._is_quiet() and not self.site.account.alive():
+            if self.is_quiet() and not self.site.account.alive():
                 return
         require(
             False, "nothing_leaks", f"never tidy: {[(m.name, m.state, m.reason) for m in self._machines(*HOLDS_SLOT)]}"

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
-from tensorant_app.db.session import now_of
+from tensorant_app.domain.errors import Unknown
 from tensorant_app.domain.machines import MachineState
+from tensorant_app.providers.runpod import RunPodProvider
 from tensorant_app.services import machine_steps, machines, spend, training
 from trainer.contract import AttemptKeys
 
@@ -27,16 +28,15 @@ def _put(stack: ExitStack, target: str, value: Any) -> None:
 
 
 def _asks_again(stack: ExitStack) -> None:
-    def take_ask(session: Any, machine_id: Any, *, may_ask_again: bool) -> bool:
-        machine = session.get_one(machines.Machine, machine_id)
-        machine.ask_sent_at = machine.ask_sent_at or now_of(session)
-        return machine.state is MachineState.ASKED and machine.release_wanted_at is None
+    before = RunPodProvider.create
 
-    def is_unasked(machine: Any, look: Any, provider: Any) -> bool:
-        return machine.state is MachineState.ASKED and machine.answer_lost_at is not None
+    def create(self: RunPodProvider, request: Any) -> Any:
+        try:
+            return before(self, request)
+        except Unknown:
+            return before(self, request)
 
-    _put(stack, "tensorant_app.services.machines.take_ask", take_ask)
-    _put(stack, "jobs.machines._is_to_be_asked_again", is_unasked)
+    stack.enter_context(mock.patch.object(RunPodProvider, "create", create))
 
 
 def _asks_before_committing(stack: ExitStack) -> None:

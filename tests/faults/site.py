@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import lru_cache
@@ -23,7 +23,7 @@ from tests.runpod_emulator.world import volume_of
 
 STEPS, EVERY = 6, 2
 API_KEY, ACCESS_KEY, SECRET_KEY = "rpa_emulator_1", "user_emulator_1", "rps_emulator_1"
-_DATA_CENTER, _VOLUME = "EU-RO-1", "volume1"
+DATA_CENTER, VOLUME = "EU-RO-1", "volume1"
 
 
 class Site:
@@ -46,7 +46,7 @@ class Site:
         return self.clock() + self.skew
 
     def connect(self) -> None:
-        self.console.connect(API_KEY, ACCESS_KEY, SECRET_KEY, _DATA_CENTER, _VOLUME)
+        self.console.connect(API_KEY, ACCESS_KEY, SECRET_KEY, DATA_CENTER, VOLUME)
         self.console.restart()
         self.pass_time(2)
 
@@ -118,6 +118,3 @@ def _client(access_key: str, secret_key: str, data_center: str) -> Any:
 
 def _cross(**_: Any) -> None:
     _here.boundary.cross()
-
-
-Act = Callable[[Site], None]

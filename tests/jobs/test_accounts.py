@@ -21,7 +21,7 @@ from tensorant_app.services import accounts, machines, strays
 from tests import factories
 from tests.conftest import Clock
 from tests.fakes import INSTALLATION
-from tests.jobs.renting import Rented
+from tests.jobs.renting import STOPS, Rented
 from trainer.contract import Outcome, Phase
 
 
@@ -293,6 +293,68 @@ class TestStarting:
         rented.after(seconds=20)
 
         assert rented.row(machine_id).reason == "too_dear"
+
+    def test_a_price_that_is_told_after_the_work_was_finished_loses_nothing(self, rented: Rented) -> None:
+        """The heartbeat is read seldom: what was finished since then is read before the machine is given up."""
+        rented.provider.rate = HourlyRate.dollars("0")
+        machine_id = rented.ask()
+        with unit_of_work() as session:
+            session.get_one(Machine, machine_id).rate_limit = HourlyRate.dollars("1.00")
+        rented.beats(machine_id)
+        rented.after(seconds=40)
+        rented.ends(machine_id)
+        rented.provider.rate = HourlyRate.dollars("1.09")
+
+        rented.after(seconds=12)
+
+        assert rented.row(machine_id).result is not None
+        assert rented.row(machine_id).reason != "too_dear"
+
+    def test_a_machine_that_is_found_late_and_too_dear_is_heard_first(self, rented: Rented) -> None:
+        """Its answer was lost, nobody looked for a while, and it has finished meanwhile."""
+        rented.provider.after_create = lose_answer
+        rented.provider.rate = HourlyRate.dollars("2.49")
+        rented.kinds = {machines.TEND}
+        machine_id = rented.ask()
+        with unit_of_work() as session:
+            session.get_one(Machine, machine_id).rate_limit = HourlyRate.dollars("1.00")
+        rented.ends(machine_id)
+        rented.kinds = STOPS
+
+        rented.after(minutes=1)
+
+        assert rented.row(machine_id).result is not None
+        assert rented.row(machine_id).reason is None
+
+
+class TestAClockThatWentBack:
+    def test_delays_no_delete_call(self, rented: Rented) -> None:
+        def refuse(name: str) -> None:
+            raise Denied("The key may not delete machines.")
+
+        rented.clock.advance(hours=1)
+        machine_id = rented.ask()
+        rented.provider.on_release = refuse
+        with unit_of_work() as session:
+            machines.want_release(session, Use.RUN, rented.row(machine_id).subject_id)
+        rented.after(seconds=10)
+        rented.clock.advance(hours=-1)
+        rented.provider.on_release = lambda name: None
+
+        rented.after(minutes=3)
+
+        assert rented.provider.deleted == [rented.row(machine_id).name]
+
+    def test_gives_no_run_an_hour_more(self, rented: Rented) -> None:
+        rented.clock.advance(hours=1)
+        machine_id = rented.ask()
+        limit = rented.row(machine_id).deadline - rented.clock()
+        rented.clock.advance(hours=-1)
+
+        rented.after(seconds=30)
+
+        assert abs(rented.row(machine_id).deadline - rented.clock() - limit) < timedelta(minutes=1)
+        assert rented.row(machine_id).words_seq == rented.row(machine_id).words_sent == 2
 
 
 class TestRestarts:

@@ -1,0 +1,168 @@
+"""Histories in real time: an emulated provider on real ports, real worker processes, and kill -9 whenever the seed says so."""
+
+from __future__ import annotations
+
+import multiprocessing
+import random
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from tensorant_app.db import session as session_module
+from tensorant_app.db.session import unit_of_work
+from tensorant_app.domain.errors import TensorantError
+from tensorant_app.services import runs
+from tests.faults.boundary import Boundary
+from tests.faults.campaign import Found, quiet
+from tests.faults.console import fast_folder, open_console
+from tests.faults.history import History
+from tests.faults.invariants import Broken, Watch, require
+from tests.faults.site import ACCESS_KEY, API_KEY, DATA_CENTER, EVERY, SECRET_KEY, STEPS, VOLUME, Site
+from tests.runpod_emulator import Emulator, EmulatorTransport, Fault, RealClock, Script
+from tests.runpod_emulator.pods import Pace
+
+_WORKERS = 2
+_MOST_SECONDS = 420
+_KILLS = (0.3, 6.0)
+"""Seconds between two kills."""
+_TROUBLE_SECONDS = 45
+_FAULTS = (
+    Fault.ANSWER_LOST,
+    Fault.ERROR_AFTER,
+    Fault.HTML,
+    Fault.RATE_LIMITED,
+    Fault.DELETE_REFUSED,
+    Fault.S3_BAD_GATEWAY,
+    Fault.S3_LOST,
+    Fault.HIDDEN,
+)
+
+
+class Workers:
+    """Worker processes of one installation; one that is killed is started again."""
+
+    def __init__(self) -> None:
+        self._alive = [self._start() for _ in range(_WORKERS)]
+
+    def kill_one(self, draw: random.Random) -> None:
+        n = draw.randrange(_WORKERS)
+        self._alive[n].kill()
+        self._alive[n].wait()
+        self._alive[n] = self._start()
+
+    def end(self) -> None:
+        for process in self._alive:
+            process.kill()
+            process.wait()
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-m", "jobs.worker"]
+        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+
+def in_real_time(seeds: Sequence[int], side_by_side: int) -> Iterator[Found]:
+    """Most of their time they wait."""
+    context = multiprocessing.get_context("spawn")
+    with context.Pool(side_by_side, initializer=quiet) as pool:
+        yield from pool.imap_unordered(live, seeds, chunksize=1)
+
+
+def live(seed: int) -> Found:
+    """Launch, cancel or let finish, with both workers killed again and again; then everything must be as promised."""
+    draw, began = random.Random(seed), time.monotonic()
+    promise = words = ""
+    log: list[str] = []
+    ends: list[str] = []
+    with _open(draw) as site:
+        history, workers = History(site, draw), Workers()
+        try:
+            log, watch = history.log, history.watch
+            _trouble(history, workers, draw)
+            _wait(history, watch)
+            watch.finish()
+            ends = [site.console.run(run_id).state.value for run_id in history.runs]
+        except Broken as broken:
+            promise, _, words = str(broken).partition(": ")
+        finally:
+            workers.end()
+            struck = len(site.account.faults.fired)
+    return Found(seed, promise, words, log, time.monotonic() - began, struck, ends)
+
+
+def _trouble(history: History, workers: Workers, draw: random.Random) -> None:
+    """Two runs, some faults, and kills for most of a minute; then the kills end and the faults are healed."""
+    site, until = history.site, time.monotonic() + _TROUBLE_SECONDS
+    for fault in draw.sample(_FAULTS, 3):
+        site.account.faults.arm(fault, skip=draw.randrange(2))
+        history.log.append(f"armed {fault.name}")
+    for evaluates in (False, draw.random() < 0.5):
+        run_id = site.console.draft(hours=2.0)
+        history.runs.append(run_id)
+        _when_it_may(lambda run_id=run_id, evaluates=evaluates: site.console.launch(run_id, evaluates=evaluates))  # type: ignore[misc]
+    cancels_at = draw.uniform(5, 2 * _TROUBLE_SECONDS)
+    while time.monotonic() < until:
+        time.sleep(draw.uniform(*_KILLS))
+        workers.kill_one(draw)
+        history.log.append(f"{site.clock():%H:%M:%S} killed a worker")
+        if until - time.monotonic() < cancels_at and draw.random() < 0.2:
+            _cancel(history, draw)
+    site.account.faults.clear()
+
+
+def _cancel(history: History, draw: random.Random) -> None:
+    run_id = draw.choice(history.runs)
+    with suppress(TensorantError), unit_of_work() as session:  # It may have ended.
+        runs.cancel_run(session, history.site.console.caller, run_id)
+        history.log.append(f"cancelled {run_id}")
+
+
+def _when_it_may(launch: Any) -> None:
+    """The connections are being checked first."""
+    give_up_at = time.monotonic() + 60
+    while True:
+        try:
+            launch()
+        except TensorantError:
+            require(time.monotonic() < give_up_at, "can_act", "a run could not be launched")
+            time.sleep(0.5)
+        else:
+            return
+
+
+def _wait(history: History, watch: Watch) -> None:
+    give_up_at = time.monotonic() + _MOST_SECONDS
+    while not history.is_quiet():
+        require(time.monotonic() < give_up_at, "can_act", "the runs never came to an end")
+        watch.look(is_settled=False)
+        time.sleep(1)
+
+
+@contextmanager
+def _open(draw: random.Random) -> Iterator[Site]:
+    folder = fast_folder()
+    script = Script(prepare=2, steps=STEPS, step=1, checkpoint_every=EVERY, package=1, answer=2)
+    pace = Pace(provision=1, pull=2, settle=1)
+    emulator = Emulator(folder / "provider", clock=RealClock(), start=script.start, pace=pace)
+    try:
+        with emulator:
+            urls = {
+                "TENSORANT_RUNPOD_API_URL": emulator.api_url.removesuffix("/v2"),
+                "TENSORANT_RUNPOD_S3_URL": emulator.s3_url,
+            }
+            # This process asks the provider nothing: its workers do, over the real ports.
+            nobody = EmulatorTransport(emulator.world)
+            with open_console(folder, RealClock(), nobody, _no_volume, settings=urls) as console:
+                site = Site(console, emulator.world, emulator.account, script, Boundary())
+                console.connect(API_KEY, ACCESS_KEY, SECRET_KEY, DATA_CENTER, VOLUME)
+                yield site
+                session_module.dispose()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _no_volume(*given: str) -> Any:
+    raise AssertionError("Only the workers read the volume.")

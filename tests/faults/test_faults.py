@@ -1,0 +1,35 @@
+"""The fault campaign in short: some histories keep every promise, and a planted fault is caught."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.faults.campaign import live
+from tests.faults.mutants import MUTANTS
+
+pytestmark = pytest.mark.slow
+
+SEEDS = range(20)
+CAUGHT_BY = {"asks-again": range(40), "slots-for-all": range(40), "no-resume": range(40)}
+"""A few of the planted faults; `make faults-mutants` tries them all."""
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_history_full_of_faults_keeps_every_promise(seed: int) -> None:
+    found = live(seed)
+
+    assert not found.promise, "\n".join([f"{found.promise}: {found.words}", *found.log])
+
+
+def test_the_same_seed_is_the_same_history() -> None:
+    first, second = live(3), live(3)
+
+    assert first.log == second.log
+    assert first.ends == second.ends
+
+
+@pytest.mark.parametrize("name", CAUGHT_BY)
+def test_a_planted_fault_is_caught(name: str) -> None:
+    caught = next((seed for seed in CAUGHT_BY[name] if live(seed, name).promise in MUTANTS[name].breaks), None)
+
+    assert caught is not None
