@@ -14,7 +14,8 @@ from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
-from tensorant_app.services import adapters, places, readiness, runs, slots, training, trials
+from tensorant_app.providers.base import FileStore
+from tensorant_app.services import adapters, machines, places, readiness, runs, slots, training, trials
 from tensorant_app.services.connections import tell_disk_trouble, volume_for
 from tensorant_app.services.training import RunTask
 
@@ -91,6 +92,7 @@ def _follow(lease: Lease, task: RunTask) -> None:
     adapter = None
     with reading() as session:
         volume = volume_for(session, task.organization_id, training.provider_of(task))
+    task = _hear(lease, task, volume)
     report = trials.read_report(volume, task.machine) if task.trial and task.machine else None
     if task.machine is not None and task.machine.work is Work.DONE:
         try:
@@ -105,6 +107,20 @@ def _follow(lease: Lease, task: RunTask) -> None:
             lease.done(session)
         else:
             lease.again(session, max(training.next_look(task), clock.now() + _SLOT_WAIT))
+
+
+def _hear(lease: Lease, task: RunTask, volume: FileStore) -> RunTask:
+    """Before an attempt is given up its last words are read: it may have finished since anybody looked."""
+    machine = task.machine
+    if machine is None or machine.result is not None or not training.is_giving_up(task, clock.now()):
+        return task
+    status, result = machines.read_report(volume, machine)
+    if status is None and result is None:
+        return task
+    with lease.write() as session:
+        machines.note_report(session, machine.id, status, result)
+    with reading() as session:
+        return training.read_task(session, task.id)
 
 
 def _verify(lease: Lease, task: RunTask) -> None:

@@ -117,6 +117,12 @@ def promise_all(session: Session) -> None:
     ensure(session, SWEEP, [THIS_COMPUTER, *session.exec(compute)])
 
 
+def has_machines(session: Session, account_id: UUID) -> bool:
+    """Whether any row is live, also one whose create call is still to be made."""
+    live = select(Machine.id).where(Machine.connection_id == account_id, col(Machine.state).in_(list(_LIVE)))
+    return session.exec(live).first() is not None
+
+
 def known_machines(session: Session, account_id: UUID) -> list[Known]:
     """The live rows of an account."""
     query = sa.select(*_COLUMNS).where(

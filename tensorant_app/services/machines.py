@@ -275,6 +275,12 @@ def note_look(session: Session, machine_id: UUID, look: Look, rules: ProofRules)
     return next_look(machine, now_of(session), rules)
 
 
+def note_report(session: Session, machine_id: UUID, status: Status | None, result: Result | None) -> None:
+    """What its user read for itself."""
+    machine = session.get_one(Machine, machine_id)
+    _note_report(machine, Look(Sighting(now_of(session), Presence.UNKNOWN), status, result), now_of(session))
+
+
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
     live = col(Machine.state).not_in(list(LIFECYCLE.final))

@@ -19,7 +19,7 @@ from tensorant_app.domain.connections import LOCAL
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
 from tensorant_app.domain.hyperparameters import RunSettings
-from tensorant_app.domain.machines import MachineState, Use
+from tensorant_app.domain.machines import BROKEN, MachineState, Use
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import Check, Finding
 from tensorant_app.domain.readiness import Verdict as CheckVerdict
@@ -223,6 +223,15 @@ def next_look(task: RunTask) -> datetime:
     deadline = task.machine.deadline + (timedelta(0) if task.machine.work is Work.NONE else CHECKPOINT_TIME)
     pause_ends = task.pause_wanted_at + PAUSE_PATIENCE if task.pause_wanted_at else deadline
     return min(deadline, pause_ends)
+
+
+def is_giving_up(task: RunTask, now: datetime) -> bool:
+    """Whether what is known of its machine would end the attempt."""
+    machine = task.machine
+    if machine is None:
+        return False
+    is_gone = machine.state not in {MachineState.ASKED, MachineState.HELD}
+    return is_gone or machine.reason in BROKEN or now >= machine.deadline
 
 
 def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:

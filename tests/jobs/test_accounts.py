@@ -326,6 +326,31 @@ class TestStarting:
         assert rented.row(machine_id).result is not None
         assert rented.row(machine_id).reason is None
 
+    def test_a_machine_that_was_never_listed_is_heard_by_what_it_left(self, rented: Rented) -> None:
+        rented.provider.after_create = lose_answer
+        machine_id = rented.ask()
+        rented.provider.machines.clear()
+        rented.ends(machine_id)
+
+        rented.after(minutes=6, step=10)
+
+        assert rented.row(machine_id).result is not None
+
+
+class TestAnAccountThatIsLookedAt:
+    def test_before_the_create_call_of_its_only_machine_is_looked_at_after_it(self, rented: Rented) -> None:
+        """The look comes between the intent and the call, finds nothing to look for, and must not be the last."""
+        run_id = factories.make_run(rented.caller)
+        machine_id = factories.ask_machine(rented.caller, run_id, rented.clock())
+        with unit_of_work() as session:
+            promise(session, accounts.POLL, factories.ACCOUNT)
+        broker.perform(accounts.POLL, str(factories.ACCOUNT))
+
+        rented.after(seconds=30)
+
+        assert rented.row(machine_id).state is MachineState.HELD
+        assert rented.account().looked_at is not None
+
 
 class TestAClockThatWentBack:
     def test_delays_no_delete_call(self, rented: Rented) -> None:

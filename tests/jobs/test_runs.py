@@ -13,7 +13,7 @@ from sqlmodel import select
 from jobs import broker
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
-from tensorant_app.db.promise import claim_due
+from tensorant_app.db.promise import claim_due, promise
 from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, Denied
@@ -152,6 +152,26 @@ def launch(caller: Caller, run_id: UUID) -> None:
 def load(run_id: UUID) -> Run:
     with reading() as session:
         return session.get_one(Run, run_id)
+
+
+class TestGivingUp:
+    def test_an_attempt_that_finished_unread_is_heard_before_the_run_fails(self, world: World, run_id: UUID) -> None:
+        """Such as where the sweep deleted its machine after the clock had jumped."""
+        world.settle()
+        world.says(Phase.TRAINING)
+        world.settle(4)
+        machine = world.machines()[-1]
+        world.ends_with_adapter()
+        with unit_of_work() as session:
+            row = session.get_one(Machine, machine.id)
+            row.state, row.status, row.result = MachineState.RELEASED, None, None
+        with unit_of_work() as session:
+            promise(session, runs.REACT, run_id)
+
+        world.settle(4)
+
+        assert load(run_id).state in {RunState.ADAPTER_READY, RunState.EVALUATING}
+        assert load(run_id).losses == 0
 
 
 class TestStarting:
