@@ -12,6 +12,8 @@ from tests.faults.campaign import Found, campaign, quiet
 from tests.faults.mutants import MUTANTS
 from tests.faults.processes import in_real_time
 
+_SIDE_BY_SIDE = 4
+"""Histories in real time: most of it they wait."""
 _MOST_SEEDS = 400
 """A mutant that so many histories do not catch is not caught."""
 
@@ -47,7 +49,7 @@ def _run(asked: argparse.Namespace) -> int:
             _tell(found)
     if asked.processes:
         seconds_of_processes = 0.0
-        for found in in_real_time(range(asked.first, asked.first + asked.processes), 4):
+        for found in in_real_time(range(asked.first, asked.first + asked.processes), _SIDE_BY_SIDE):
             struck, seconds_of_processes = struck + found.faults, seconds_of_processes + found.seconds
             ends.update(found.ends)
             if found.promise:
