@@ -27,6 +27,7 @@ from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.providers.base import FileStore, Provider
+from tensorant_app.services import accounts
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import find_connection, provider_for, volume_for
 from tensorant_app.services.lookup import own_row
@@ -160,10 +161,13 @@ def note_check(session: Session, connection_id: UUID, revision: int | None, resu
     row = session.get(Connection, connection_id)
     if row is None or revision not in (None, row.revision):
         return False
+    was_bad = row.state is not ConnectionState.OK
     row.state, row.sentence, row.checked_at = result.state, result.sentence, now_of(session)
     row.facts = asdict(result.volume) if result.volume else {}
     if row.kind is ConnectionKind.RUNPOD_COMPUTE:
         _look_at_storage_too(session, row)
+        if was_bad and row.state is ConnectionState.OK:
+            accounts.look_again(session, row.id)
     return True
 
 
