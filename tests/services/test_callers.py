@@ -84,8 +84,8 @@ from tests.plain_base import REVISION as BASE_REVISION
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Base, Split
 
-NOT_USE_CASES = {"audit.write_audit", "lookup.own_row"}
-"""What use cases are made of: each asks for its permission before."""
+NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.own_row"}
+"""What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
 FACTS = BaseFacts(Base("tests/tiny", "a" * 40, "/nowhere"), 1_000, 2048, "LlamaForCausalLM", ((8, 8),), 4_000)
