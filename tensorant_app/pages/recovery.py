@@ -114,7 +114,9 @@ def cancel_dialog(kind: Any = "red") -> rx.Component:
 
 
 def retry_draft_button() -> rx.Component:
-    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=~S.me.may_prepare)
+    """Waits, like the service behind it, until no machine of this run can still work: the second badge is gone."""
+    waits = ~S.me.may_prepare | (S.head.machine != "")
+    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=waits)
 
 
 def another_button() -> rx.Component:

@@ -104,7 +104,7 @@ class RunPageState(AppState):
         if found is None:
             self.head = Head()
             return None
-        self._curves = None
+        self._forget()
         self._show(found)
         return RunPageState.watch
 
@@ -138,6 +138,13 @@ class RunPageState(AppState):
         if await self._see(sessions.who_am_i) is not None:
             self.log_axis = value
             self._draw()
+
+    def _forget(self) -> None:
+        """Nothing of the run that this tab showed before is taken for one of this run."""
+        self._curves, self._total = None, 0
+        self.has_points, self.lines, self.fresh, self.points = False, [], [], []
+        self.loss_figure, self.gradient_figure, self.speed_figure = EMPTY, EMPTY, EMPTY
+        self.trend, self.gradient, self.speed = "", "", ""
 
     async def _reload(self) -> None:
         found = await self._see(self._look(**self._seen()))
