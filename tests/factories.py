@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from sqlmodel import Session
 
+from tensorant_app.db.accounts import StrayMachine
 from tensorant_app.db.connections import Connection
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
@@ -20,6 +21,7 @@ from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Role, operator
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import machines, organizations
@@ -184,6 +186,28 @@ def connect(
         **values,
     )
     row.sealed = seal(session, row.id, kind, SECRETS[kind])
+    session.add(row)
+    session.flush()
+    return row
+
+
+def make_stray(session: Session, organization_id: UUID, account_id: UUID, **values: Any) -> StrayMachine:
+    """A machine in the account that no row knows."""
+    now = now_of(session)
+    row = StrayMachine(
+        id=uuid4(),
+        organization_id=organization_id,
+        account_id=account_id,
+        **{
+            "name": f"tune-{uuid4()}",
+            "provider_id": f"pod{uuid4().hex[:8]}",
+            "provider_status": "RUNNING",
+            "rate": HourlyRate.dollars("0.86"),
+            "first_seen_at": now - timedelta(hours=2),
+            "seen_at": now,
+            **values,
+        },
+    )
     session.add(row)
     session.flush()
     return row

@@ -40,7 +40,7 @@ from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_version
+from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_stray, make_version
 from tests.people import Person, make_person, sign_in
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
@@ -291,6 +291,10 @@ ACCOUNT_HANDLERS: dict[str, Case] = {
         Role.OWNER, variables=lambda world: {"asks_remove": connection_of(world)}, names_ours=True
     ),
     "ConnectionsState.ask_slots": Case(arguments=lambda world, person: [True]),
+    "StraysState.load": Case(),
+    "StraysState.watch": Case(),
+    "StraysState.ask_terminate": Case(arguments=lambda world, person: ["some", "tune-x"]),
+    "StraysState.terminate": Case(Role.MEMBER, variables=lambda world: {"ending": stray_of(world)}, names_ours=True),
     "ConnectionsState.save_slots": Case(Role.ADMIN, lambda world, person: [{"slots": "3"}]),
 }
 """Those of outside accounts."""
@@ -419,6 +423,13 @@ def machine_in(world: World, state: MachineState) -> UUID:
         row, long_ago = session.get_one(Machine, machine_id), now_of(session) - timedelta(minutes=30)
         row.state, row.ask_sent_at, row.absent_since, row.absent_looks = state, long_ago, long_ago, 9
     return machine_id
+
+
+def stray_of(world: World) -> str:
+    """A machine of the organization's account that no row knows."""
+    account, organization_id = UUID(connection_of(world)), world.people[Role.OWNER].organization_id
+    with unit_of_work() as session:
+        return str(make_stray(session, organization_id, account).id)
 
 
 def failed_run(world: World) -> UUID:
