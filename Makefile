@@ -7,7 +7,7 @@ ONLY ?=
 HEADLESS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser frontend wheel demo dev test check bench migration
+.PHONY: help setup browser frontend wheel demo demo-runpod dev test check bench migration
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -31,6 +31,9 @@ wheel: frontend ## Make dist/tensorant-….whl, which carries the built pages an
 
 demo: $(if $(HEADLESS),$(STAMP),frontend) ## Fine-tune a real model on this computer and watch it; HEADLESS=1 for the table alone
 	@$(BIN)/tensorant demo $(if $(HEADLESS),--headless)
+
+demo-runpod: $(if $(HEADLESS),$(STAMP),frontend) ## The console beside an emulated RunPod, whose Pods train for real; HEADLESS=1 walks by itself
+	@$(BIN)/python -m tests.runpod_emulator.demo $(if $(HEADLESS),--headless)
 
 dev: frontend ## The console on :8020 for work on it: pages are built anew and the web process starts anew when a file changes
 	@$(BIN)/python packaging/dev.py

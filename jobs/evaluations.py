@@ -13,7 +13,6 @@ from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.evaluations import KEEPS_MACHINE, EvaluationReason, EvaluationState
 from tensorant_app.domain.steps import Move
 from tensorant_app.services import evaluations, machines, places, slots, training
-from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import tell_disk_trouble, volume_for
 from tensorant_app.services.evaluations import EvaluationTask
 from trainer.contract import Split
@@ -48,7 +47,7 @@ def _start(lease: Lease, task: EvaluationTask) -> None:
     try:
         with reading() as session:
             doors = places.open_doors(session, task.organization_id, task.placement)
-        base = find_base(task.base_repo_id, task.base_revision)
+        base = places.bring_base(doors, task.base_repo_id, task.base_revision)
         place = places.choose_place(doors, task.placement, task.refusals, places.offers_of(doors))
         order = evaluations.order_machine(task, place, clock.now())
         training.stage_version(doors.volume, task.version_key, (Split.TEST,))

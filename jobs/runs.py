@@ -15,7 +15,6 @@ from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
 from tensorant_app.services import adapters, places, readiness, runs, slots, training, trials
-from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import tell_disk_trouble, volume_for
 from tensorant_app.services.training import RunTask
 
@@ -64,7 +63,9 @@ def _start(lease: Lease, task: RunTask) -> None:
             doors = places.open_doors(session, task.organization_id, task.placement)
         place = places.choose_place(doors, task.placement, task.refusals, places.offers_of(doors))
         order = training.order_machine(task, place, clock.now())
-        training.stage_inputs(doors.volume, task, order, find_base(task.base_repo_id, task.base_revision))
+        training.stage_inputs(
+            doors.volume, task, order, places.bring_base(doors, task.base_repo_id, task.base_revision)
+        )
     except (OSError, TensorantError) as error:
         sentence = tell_disk_trouble(error) if isinstance(error, OSError) else str(error)
         _may_start(lease, task, [*findings, refused(Check.STORAGE, sentence)])

@@ -111,7 +111,7 @@ def demo(
     if headless:
         with Supervisor.running():
             outcome = demo_walk.run_demo(print_line)
-        _print_outcome(outcome)
+        print_outcome(outcome)
         raise SystemExit(0 if outcome.passed else 1)
     tree = console_tree()
     tree.run_forever(lambda: threading.Thread(target=_walk_beside, daemon=True).start())
@@ -126,7 +126,7 @@ def _walk_beside() -> None:
         print_line(
             f"\nThe console is open. Watch there; this link signs you in, once:\n\n    {links.address_of(token)}\n"
         )
-        _print_outcome(demo_walk.run_demo(print_line))
+        print_outcome(demo_walk.run_demo(print_line))
         print_line("\nThe console stays open: Ctrl-C ends it.")
     except TensorantError as error:
         print(error, file=sys.stderr, flush=True)
@@ -361,7 +361,7 @@ def print_line(line: str) -> None:
     print(line, flush=True)
 
 
-def _print_outcome(outcome: demo_walk.Outcome) -> None:
+def print_outcome(outcome: demo_walk.Outcome) -> None:
     table = Table(title="\nDemo", title_justify="left", show_header=False, box=None)
     for name, value in (
         ("test rows", f"{outcome.rows}"),

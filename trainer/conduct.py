@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -32,6 +33,7 @@ def conduct(cls: type[Job], use: str, volume: Path, key: str, find_work: Callabl
         return 0
     watch = Watchdog(attempt, others=size if rank == 0 else 1)
     watch.start()
+    job = replace(job, base=job.base.found_on(attempt.volume))
     ending = _worked(job, attempt, watch, find_work)
     if rank == 0 and size > 1:
         ending = answer_for_all(attempt, ending, size)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 
 from trainer.contract_files import dump as dump
 from trainer.contract_files import load as load
@@ -109,7 +110,11 @@ class Base:
     revision: str
     """40 hexadecimal digits."""
     folder: str
-    """Absolute path of a folder with safetensors weights, tokenizer and chat template."""
+    """A folder with safetensors weights, tokenizer and chat template: an absolute path, or a key below the volume's root."""
+
+    def found_on(self, volume: Path) -> Base:
+        """With the absolute path on this machine."""
+        return replace(self, folder=str(volume / self.folder))
 
 
 @dataclass(frozen=True, slots=True)

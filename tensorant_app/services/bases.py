@@ -7,12 +7,13 @@ import math
 import os
 import subprocess
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from tensorant_app.domain.errors import NotFound, Refused
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.providers.base import FileStore
 from tensorant_app.settings import get_settings
 from trainer.contract import BadManifest, Base, Manifest, load, verify_folder
 
@@ -96,6 +97,18 @@ def inspect_base(base: Base) -> BaseFacts:
     if reasons := _reasons(folder):
         raise Refused(f"The base model {base.repo_id} cannot be used.", reasons)
     return _read(base, folder, manifest)
+
+
+def stage_base(volume: FileStore, base: Base) -> Base:
+    """The same base model below the volume's root, its manifest last; files that are there whole are not sent again."""
+    folder, key = Path(base.folder), f"bases/{base.repo_id}/{base.revision}"
+    manifest = (folder / MANIFEST).read_bytes()
+    if volume.size(f"{key}/{MANIFEST}") != len(manifest):
+        for name, entry in load(Manifest, manifest.decode()).files.items():
+            if volume.size(f"{key}/{name}") != entry.bytes:
+                volume.put(f"{key}/{name}", folder / name)
+        volume.put(f"{key}/{MANIFEST}", manifest)
+    return replace(base, folder=key)
 
 
 def fetch_demo_base(tell: Callable[[str], None]) -> Base:

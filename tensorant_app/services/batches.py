@@ -19,9 +19,9 @@ from tensorant_app.domain.layouts import ColumnMapping
 from tensorant_app.services.fast_rows import read_plain_row
 from tensorant_app.services.summaries import Summary
 
-BATCH_BYTES = 4 * 1024 * 1024
+BATCH_BYTES = 1024 * 1024
 WORKERS = 2
-_WAITING = 2 * WORKERS
+_WAITING = WORKERS + 1
 """Batches under way, so that memory stays bounded however slow the writing is."""
 
 ROWS_SCHEMA = pa.schema(

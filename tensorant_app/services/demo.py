@@ -21,7 +21,7 @@ from tensorant_app.domain.members import Caller, Role, operator
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.splits import Counts, Shares
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import bases, evaluations, imports, organizations, projects, runs, versions
+from tensorant_app.services import bases, evaluations, imports, launches, organizations, projects, runs, versions
 from tensorant_app.services.connections import store
 from tensorant_app.services.runs import RunDetail
 from trainer.contract import Base
@@ -41,6 +41,8 @@ class Recipe:
     data: Path
     shares: Shares
     settings: Mapping[str, Any]
+    placement: Mapping[str, Any] | None = None
+    """Where the run is trained and its adapter scored; None: on this computer. The baseline is scored here."""
 
 
 GLOSSES = Recipe(
@@ -101,6 +103,15 @@ class Outcome:
         return self.state is RunState.COMPLETED
 
 
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """What stands before the first run is configured."""
+
+    project_id: UUID
+    version_id: UUID
+    baseline_id: UUID
+
+
 def run_demo(tell: Tell) -> Outcome:
     """The demo: a real base model learns to sort dictionary definitions."""
     tell("Base model: SmolLM2-135M-Instruct, from its package")
@@ -111,16 +122,25 @@ def walk(base: Base, recipe: Recipe, tell: Tell) -> Outcome:
     """Organization, project, import, freeze, baseline, draft, launch, training, evaluation, gate."""
     began = time.monotonic()
     caller = owner()
+    return train(caller, prepare(caller, base, recipe, tell), recipe, tell, began)
+
+
+def prepare(caller: Caller, base: Base, recipe: Recipe, tell: Tell) -> Prepared:
+    """Everything that a run needs: project, import, freeze, baseline."""
     facts = bases.inspect_base(base)
     with unit_of_work() as session:
         project_id = projects.create_project(session, caller, recipe.name, facts)
         dataset_id = imports.create_dataset(session, caller, project_id, recipe.name)
     import_id = _import(caller, dataset_id, recipe, tell)
     version_id = _freeze(caller, import_id, recipe, tell)
-    baseline_id = _baseline(caller, version_id, tell)
-    run_id = _launch(caller, version_id, baseline_id, recipe, tell)
+    return Prepared(project_id, version_id, _baseline(caller, version_id, tell))
+
+
+def train(caller: Caller, prepared: Prepared, recipe: Recipe, tell: Tell, began: float) -> Outcome:
+    """Draft, launch, training, evaluation, gate; `began` is on the monotonic clock."""
+    run_id = _launch(caller, prepared.version_id, prepared.baseline_id, recipe, tell)
     _follow(caller, run_id, tell)
-    return _outcome(caller, run_id, baseline_id, time.monotonic() - began)
+    return _outcome(caller, run_id, prepared.baseline_id, time.monotonic() - began)
 
 
 def owner() -> Caller:
@@ -186,13 +206,23 @@ def _baseline(caller: Caller, version_id: UUID, tell: Tell) -> UUID:
 
 
 def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, recipe: Recipe, tell: Tell) -> UUID:
-    tell("Run: draft, readiness checks, launch on this computer")
+    tell("Run: draft, readiness checks, launch")
     with unit_of_work() as session:
         run_id = runs.save_draft(
-            session, caller, name="Demo", version_id=version_id, baseline_id=baseline_id, settings=recipe.settings
+            session,
+            caller,
+            name="Demo",
+            version_id=version_id,
+            baseline_id=baseline_id,
+            settings=recipe.settings,
+            placement=recipe.placement,
         )
+    with reading() as session:
+        rented = launches.show_launch(session, caller, run_id).rented
+    if rented is not None:
+        tell(f"  {rented.count} × {rented.label} at {rented.rate}, billed to the key that ends in {rented.account}")
     with unit_of_work() as session:
-        runs.launch_run(session, caller, run_id)
+        runs.launch_run(session, caller, run_id, shown_price=rented.rate if rented else None)
     return run_id
 
 

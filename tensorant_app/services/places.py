@@ -16,8 +16,10 @@ from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.placement import Placement
 from tensorant_app.providers.base import FileStore, Offer, Provider
 from tensorant_app.services import offers
+from tensorant_app.services.bases import find_base, stage_base
 from tensorant_app.services.connections import find_connection, provider_for, volume_for
 from tensorant_app.settings import get_settings
+from trainer.contract import Base
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +72,12 @@ def volume_of_run(session: Session, run_id: UUID) -> FileStore:
     """Where its files lie."""
     run = session.get_one(Run, run_id)
     return volume_for(session, run.organization_id, Placement.of(run.placement or {}).provider or LOCAL)
+
+
+def bring_base(doors: Doors, repo_id: str, revision: str) -> Base:
+    """The base model as a machine of this provider finds it, brought to its volume where it is not there yet."""
+    base = find_base(repo_id, revision)
+    return base if doors.name == LOCAL else stage_base(doors.volume, base)
 
 
 def offers_of(doors: Doors) -> Sequence[Offer]:

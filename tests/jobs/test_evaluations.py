@@ -69,7 +69,7 @@ class TestStarting:
         def gone(repo_id: str, revision: str) -> None:
             raise NotFound("The base model is not on this computer. Bring its folder back.")
 
-        monkeypatch.setattr("jobs.evaluations.find_base", gone)
+        monkeypatch.setattr("tensorant_app.services.places.find_base", gone)
 
         world.settle()
 

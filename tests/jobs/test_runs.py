@@ -120,8 +120,7 @@ def world(sqlite_database: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, t
     base = Base("tests/tiny-llama", factories.REVISION, str(tmp_path))
     for module in ("jobs.machines", "tensorant_app.services.places"):
         monkeypatch.setattr(f"{module}.provider_for", lambda *given: provider)
-    for module in ("runs", "evaluations"):
-        monkeypatch.setattr(f"jobs.{module}.find_base", lambda repo_id, revision: base)
+    monkeypatch.setattr("tensorant_app.services.places.find_base", lambda repo_id, revision: base)
     monkeypatch.setattr("jobs.runs.readiness.check_run", lambda subject, now: world.findings)
     version = f"versions/{factories.REPORT['content_sha256']}"
     for split in ("train", "validation", "test"):

@@ -27,7 +27,7 @@ From a shell, with a folder that is still there next time:
     python -m tests.runpod_emulator --folder /tmp/runpod --port 4020 --s3-port 4021
 
 What runs in a Pod is `start`: `Idle` (nothing), `Script(…).start` (a trainer's files, by the clock, no torch), or
-`RealTrainer(python).start` (`python -m trainer …` in a process of its own, on the volume's folder).
+`RealTrainer(python).start` (the image's boot and the real trainer, in processes on the folder of the volume).
 Faults are listed in `faults.py`, each with its effect; `faults.scatter(seed, n)` arms n of them drawn by a seed.
 """
 

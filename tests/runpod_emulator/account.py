@@ -205,6 +205,7 @@ class Account:
             name=body["name"],
             spec=dict(body),
             dc=dc,
+            gpu=self.catalog.gpus[body["gpu"]["id"]],
             gpus=count,
             rate=rate,
             created=self.clock(),

@@ -27,7 +27,6 @@ HTML = b"<!DOCTYPE html><html><head><title>502 Bad Gateway</title></head><body>c
 def handle(world: World, request: Request) -> Response:
     """The answer to any request, also to one that makes no sense."""
     with world.lock:
-        world.tick()
         request_id = f"req-{len(world.calls) + 1:06d}"
         try:
             response = _handle(world, request, request_id)
@@ -45,6 +44,7 @@ def _handle(world: World, request: Request, request_id: str) -> Response:
     if scheme.lower() != "bearer" or not token:
         raise ApiError(401, "missing bearer token")
     account, key = world.log_in(token)
+    account.tick()
     headers = world.rates.count(token, world.clock())
     raw = request.body.read(request.length)
     name = _name(account, operation, entity_id, raw)

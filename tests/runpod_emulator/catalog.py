@@ -19,6 +19,8 @@ class Gpu:
     price: str
     """Dollars per hour and GPU in the secure cloud; 0 where only the community has it."""
     pool: str = ""
+    capability: str = ""
+    """CUDA compute capability."""
     most: int = 8
     """GPUs of one machine."""
 
@@ -38,23 +40,30 @@ class DataCenter:
 
 
 GPUS = (
-    Gpu("NVIDIA RTX 2000 Ada Generation", "RTX 2000 Ada", 16, "0.24", "ADA_16"),
-    Gpu("NVIDIA RTX A5000", "RTX A5000", 24, "0.27", "AMPERE_24"),
-    Gpu("NVIDIA L4", "L4", 24, "0.39", "ADA_24"),
-    Gpu("NVIDIA A40", "A40", 48, "0.44", "AMPERE_48"),
-    Gpu("NVIDIA GeForce RTX 4090", "RTX 4090", 24, "0.69", "ADA_24"),
-    Gpu("NVIDIA L40S", "L40S", 48, "0.86", "ADA_48_PRO"),
-    Gpu("NVIDIA GeForce RTX 5090", "RTX 5090", 32, "0.99", "BLACKWELL_32"),
-    Gpu("NVIDIA A100-SXM4-80GB", "A100 SXM", 80, "1.49", "AMPERE_80"),
-    Gpu("NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb", "PRO 6000 MIG 24GB", 24, "0.60", "BLACKWELL_24"),
-    Gpu("NVIDIA H100 80GB HBM3", "H100 SXM", 80, "3.29", "HOPPER_80"),
-    Gpu("NVIDIA H200", "H200 SXM", 141, "4.39", "HOPPER_141"),
-    Gpu("NVIDIA B200", "B200", 180, "5.89", "BLACKWELL_180"),
+    Gpu("NVIDIA RTX 2000 Ada Generation", "RTX 2000 Ada", 16, "0.24", "ADA_16", "8.9"),
+    Gpu("NVIDIA RTX A5000", "RTX A5000", 24, "0.27", "AMPERE_24", "8.6"),
+    Gpu("NVIDIA L4", "L4", 24, "0.39", "ADA_24", "8.9"),
+    Gpu("NVIDIA A40", "A40", 48, "0.44", "AMPERE_48", "8.6"),
+    Gpu("NVIDIA GeForce RTX 4090", "RTX 4090", 24, "0.69", "ADA_24", "8.9"),
+    Gpu("NVIDIA L40S", "L40S", 48, "0.86", "ADA_48_PRO", "8.9"),
+    Gpu("NVIDIA GeForce RTX 5090", "RTX 5090", 32, "0.99", "BLACKWELL_32", "12.0"),
+    Gpu("NVIDIA A100-SXM4-80GB", "A100 SXM", 80, "1.49", "AMPERE_80", "8.0"),
+    Gpu(
+        "NVIDIA RTX PRO 6000 Blackwell Server Edition MIG 1g.24gb",
+        "PRO 6000 MIG 24GB",
+        24,
+        "0.60",
+        "BLACKWELL_24",
+        "12.0",
+    ),
+    Gpu("NVIDIA H100 80GB HBM3", "H100 SXM", 80, "3.29", "HOPPER_80", "9.0"),
+    Gpu("NVIDIA H200", "H200 SXM", 141, "4.39", "HOPPER_141", "9.0"),
+    Gpu("NVIDIA B200", "B200", 180, "5.89", "BLACKWELL_180", "10.0"),
     # What a list may hold and nobody here can train on.
-    Gpu("Tesla V100-SXM2-32GB", "V100 SXM2 32GB", 32, "0.23", "VOLTA_32"),
+    Gpu("Tesla V100-SXM2-32GB", "V100 SXM2 32GB", 32, "0.23", "VOLTA_32", "7.0"),
     Gpu("AMD Instinct MI300X OAM", "MI300X", 192, "2.69", "MI300X"),
-    Gpu("NVIDIA GH200 480GB", "GH200", 96, "1.99", "GRACE_96", most=1),
-    Gpu("NVIDIA GeForce RTX 3070", "RTX 3070", 8, "0", "AMPERE_8"),
+    Gpu("NVIDIA GH200 480GB", "GH200", 96, "1.99", "GRACE_96", "9.0", most=1),
+    Gpu("NVIDIA GeForce RTX 3070", "RTX 3070", 8, "0", "AMPERE_8", "8.6"),
 )
 DATA_CENTERS = (
     DataCenter("EU-RO-1", "EU Romania 1", "EUROPE", ("STANDARD",)),

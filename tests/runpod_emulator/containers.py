@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.runpod_emulator.faults import Fault
 from tests.runpod_emulator.pods import Pod
 from tests.runpod_emulator.things import Things
 from tests.runpod_emulator.workers import Container
@@ -31,6 +32,8 @@ def container_of(pod: Pod, folder: Path, things: Things, api_url: str, release: 
         disk=own / "disk",
         boot=pod.boots,
         gpus=pod.gpus,
+        gpu=pod.gpu.id,
+        capability="7.0" if pod.fault(Fault.OLD_GPU) else pod.gpu.capability,
         say=pod.say,
         release=release,
     )

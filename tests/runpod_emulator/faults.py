@@ -47,6 +47,7 @@ class Fault(Enum):
     HIDDEN = Kind("machine", "The Pod is not listed, and 404, until `seconds` after its creation.", 45)
     TWIN = Kind("machine", "Two Pods of the same name come of one create call.")
     ZERO_GPUS = Kind("machine", "The Pod comes up without a GPU, and its trainer fails.")
+    OLD_GPU = Kind("machine", "The host's GPU is of 2017, whatever was asked for: compute capability 7.0.")
     IMAGE_PULL = Kind("machine", "The image cannot be pulled: STARTING for ever, the system log says why.")
     NEVER_STARTS = Kind("machine", "PROVISIONING for ever, and no word in the logs.")
     OLD_DRIVER = Kind("machine", "RUNNING for ever without runtime; the system log says that CUDA is too old.")

@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from tests.runpod_emulator.billing import Meter
+from tests.runpod_emulator.catalog import Gpu
 from tests.runpod_emulator.faults import Armed, Fault
 from tests.runpod_emulator.logs import CONTAINER, SYSTEM, Logs
 from tests.runpod_emulator.workers import Container, Start, Worker
@@ -58,6 +59,7 @@ class Pod:
     spec: Mapping[str, Any]
     """The body that asked for it."""
     dc: str
+    gpu: Gpu
     gpus: int
     rate: Decimal
     """Dollars per hour for the whole machine."""

@@ -32,9 +32,7 @@ class Visit:
 
 
 def handle_s3(world: World, request: Request) -> Response:
-    with world.lock:
-        world.tick()
-        request_id = f"s3-{len(world.calls) + 1:06d}"
+    request_id = f"s3-{len(world.calls) + 1:06d}"
     try:
         response = _handle(world, request, request_id)
     except S3Error as error:
@@ -49,6 +47,7 @@ def _handle(world: World, request: Request, request_id: str) -> Response:
     bucket_name, _, key = unquote(request.path).lstrip("/").partition("/")
     operation = _operation(request, bucket_name, key)
     account, bucket = _log_in(world, request, bucket_name)
+    account.tick()
     struck = account.faults.take(operation, key, tuple(_BEFORE))
     if struck:
         raise _BEFORE[struck.fault]

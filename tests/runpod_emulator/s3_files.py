@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import format_datetime
+from functools import lru_cache
 from pathlib import Path
 from uuid import uuid4
 
@@ -137,6 +138,13 @@ class Bucket:
 
 
 def etag_of(path: Path) -> str:
+    """Of the whole content, as the provider reckons it too; remembered until the file changes."""
+    stat = path.stat()
+    return _etag(path, stat.st_mtime_ns, stat.st_size)
+
+
+@lru_cache(maxsize=4096)
+def _etag(path: Path, changed: int, size: int) -> str:
     digest = hashlib.md5()
     with path.open("rb") as file:
         while piece := file.read(_PIECE):

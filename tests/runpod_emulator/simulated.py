@@ -25,6 +25,8 @@ from trainer.contract import (
 SLICE = 5.0
 """Seconds between two looks at the console's words."""
 MOST_BOOTS = 2
+OLDEST = 8.0
+"""Compute capability of the first GPUs that can train."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +122,8 @@ class SimulatedTrainer:
                 self._step = self._script.steps
             elif boot > MOST_BOOTS:
                 failure = Failure("restarted_too_often", f"The machine started {boot} times.", "Try another machine.")
-            elif self._container.gpus == 0:
-                failure = Failure("no_gpu", "The machine has no GPU.", "Launch again on another machine.")
+            elif trouble := gpu_trouble(self._container):
+                failure = trouble
             elif isinstance(folder.job, EvaluateJob):
                 yield from self._answer(folder)
             else:
@@ -241,6 +243,16 @@ class SimulatedTrainer:
         self._container.say(self._at, f"ended: {outcome.value}")
         self._phase = Phase.ENDED
         self._beat(self._at)
+
+
+def gpu_trouble(container: Container) -> Failure | None:
+    """What the image's boot would find."""
+    if container.gpus == 0:
+        return Failure("no_gpu", "The machine came up with 0 GPUs.", "Launch again: another host is given then.")
+    if container.capability and float(container.capability) < OLDEST:
+        what = f"This machine's {container.gpu} has compute capability {container.capability}; it needs {OLDEST}."
+        return Failure("gpu_too_old", what, "Choose a GPU of the Ampere generation or newer.")
+    return None
 
 
 class _Failed(Exception):

@@ -340,6 +340,14 @@ def test_a_seed_draws_the_same_faults_each_time() -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+def test_the_gpu_may_be_older_than_the_one_asked_for(emulator: Emulator, api: httpx.Client) -> None:
+    emulator.faults.arm(Fault.OLD_GPU)
+
+    pods = [emulator.pods[create(api, name)] for name in ("tune-1", "tune-2")]
+
+    assert [pod.contain(pod).capability for pod in pods] == ["7.0", "8.9"]
+
+
 def test_an_exit_loop_starts_the_program_again_and_again(emulator: Emulator, api: httpx.Client) -> None:
     # How a trainer behaves in it is told in test_simulated.py.
     emulator.faults.arm(Fault.EXIT_LOOP)

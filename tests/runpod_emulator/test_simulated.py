@@ -202,10 +202,11 @@ def test_without_a_hold_the_pod_is_exited(
     assert pod.status == "EXITED"
 
 
-def test_a_machine_without_gpus_fails_with_a_reason(
-    world: World, account: Account, clock: VirtualClock, volume: Path
+@pytest.mark.parametrize(("fault", "code"), [(Fault.ZERO_GPUS, "no_gpu"), (Fault.OLD_GPU, "gpu_too_old")])
+def test_a_machine_without_a_usable_gpu_fails_with_a_reason(
+    world: World, account: Account, clock: VirtualClock, volume: Path, fault: Fault, code: str
 ) -> None:
-    account.faults.arm(Fault.ZERO_GPUS)
+    account.faults.arm(fault)
     launch(account, volume)
 
     clock.advance(minutes=2)
@@ -213,7 +214,7 @@ def test_a_machine_without_gpus_fails_with_a_reason(
 
     failure = result_of(volume).failure
     assert failure is not None
-    assert failure.code == "no_gpu"
+    assert failure.code == code
 
 
 def test_a_script_may_fail(world: World, account: Account, clock: VirtualClock, volume: Path, script: Script) -> None:

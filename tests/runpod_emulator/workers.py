@@ -28,6 +28,10 @@ class Container:
     boot: int
     """1 for the first start of this Pod."""
     gpus: int
+    gpu: str
+    """The type's name."""
+    capability: str
+    """Of its GPUs; 7.0 is too old to train on."""
     say: Callable[[datetime, str], None]
     """Write to the container's log."""
     release: Callable[[], None]

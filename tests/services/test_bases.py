@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from tensorant_app.domain.errors import NotFound, Refused
-from tensorant_app.services.bases import find_base, inspect_base
+from tensorant_app.providers.storage import FolderStore
+from tensorant_app.services.bases import find_base, inspect_base, stage_base
 from tensorant_app.settings import get_settings
 from tests.plain_base import REPO_ID, REVISION, make_plain_base, weights
-from trainer.contract import Base, seal_folder
+from trainer.contract import Base, seal_folder, verify_folder
 
 
 def reasons_of(base: Base) -> tuple[str, ...]:
@@ -149,3 +150,51 @@ class TestRefusing:
 
         assert manifest.files
         assert "outside the folder" in reasons_of(base)[0]
+
+
+class TestBringingItToAVolume:
+    def test_every_file_lies_below_the_volumes_root_and_the_manifest_last(self, tmp_path: Path) -> None:
+        base, volume = make_plain_base(tmp_path / "base"), Noting(tmp_path / "volume")
+
+        staged = stage_base(volume, base)
+
+        assert staged == Base(REPO_ID, REVISION, f"bases/{REPO_ID}/{REVISION}")
+        assert verify_folder(tmp_path / "volume" / staged.folder) == verify_folder(tmp_path / "base")
+        assert volume.sent[-1] == f"{staged.folder}/manifest.json"
+        assert staged.found_on(tmp_path / "volume").folder == str(tmp_path / "volume" / staged.folder)
+
+    def test_what_is_there_already_is_not_sent_again(self, tmp_path: Path) -> None:
+        base, volume = make_plain_base(tmp_path / "base"), Noting(tmp_path / "volume")
+        staged = stage_base(volume, base)
+        volume.sent.clear()
+
+        assert stage_base(volume, base) == staged
+        assert volume.sent == []
+
+    def test_one_that_broke_off_goes_on_where_it_was(self, tmp_path: Path) -> None:
+        base, volume = make_plain_base(tmp_path / "base"), Noting(tmp_path / "volume")
+        key = stage_base(volume, base).folder
+        volume.delete(f"{key}/manifest.json")
+        (tmp_path / "volume" / key / "model.safetensors").write_bytes(b"half")
+        volume.sent.clear()
+
+        stage_base(volume, base)
+
+        assert volume.sent == [f"{key}/model.safetensors", f"{key}/manifest.json"]
+
+    def test_an_absolute_folder_stays_where_it_is(self, tmp_path: Path) -> None:
+        base = make_plain_base(tmp_path / "base")
+
+        assert base.found_on(tmp_path / "volume") == base
+
+
+class Noting(FolderStore):
+    """A volume that remembers what it was sent."""
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(root)
+        self.sent: list[str] = []
+
+    def put(self, key: str, source: Path | bytes) -> None:
+        self.sent.append(key)
+        super().put(key, source)
