@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import io
 import multiprocessing
+import os
+import threading
+import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -23,6 +26,8 @@ BATCH_BYTES = 1024 * 1024
 WORKERS = 2
 _WAITING = WORKERS + 1
 """Batches under way, so that memory stays bounded however slow the writing is."""
+
+_LOOK_SECONDS = 1.0
 
 ROWS_SCHEMA = pa.schema(
     [
@@ -58,8 +63,9 @@ class Batch:
 def read_batches(pieces: Iterator[bytes], mapping: ColumnMapping) -> Iterator[Batch]:
     """UTF-8 text in pieces, in order. A worker that dies, mostly for want of memory, is a `MemoryError`."""
     waiting: deque[Future[Batch]] = deque()
-    # What the collector looks for, the reading never makes.
-    with ProcessPoolExecutor(WORKERS, multiprocessing.get_context("fork"), initializer=gc.disable) as pool:
+    with ProcessPoolExecutor(
+        WORKERS, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
+    ) as pool:
         try:
             for lines, row, line in _numbered(pieces):
                 waiting.append(pool.submit(read_batch, lines, row, line, mapping))
@@ -71,6 +77,18 @@ def read_batches(pieces: Iterator[bytes], mapping: ColumnMapping) -> Iterator[Ba
             raise MemoryError from error
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _begin(parent: int) -> None:
+    """A worker's first act. Killed parents close no pipe that both workers hold, so each looks for itself."""
+    gc.disable()  # what the collector looks for, the reading never makes
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(_LOOK_SECONDS)
+    os._exit(1)
 
 
 def read_batch(lines: bytes, row: int, line: int, mapping: ColumnMapping) -> Batch:

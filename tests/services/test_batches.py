@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 from tensorant_app.domain.datasets import FileError, Row, RowError
@@ -103,6 +106,26 @@ class Killer(ColumnMapping):
     def column(self, name: str) -> str:
         os.kill(os.getpid(), signal.SIGKILL)
         return name
+
+
+def test_the_workers_of_a_killed_import_are_gone_soon() -> None:
+    code = (
+        "import itertools; from tensorant_app.services.batches import *; from tensorant_app.domain.layouts import Layout\n"
+        "found = read_batches(itertools.repeat(b'{}\\n' * 500_000), ColumnMapping(Layout.CHAT))\n"
+        "next(found); print('reading', flush=True); input()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"reading\n"
+        workers = psutil.Process(process.pid).children()
+        process.kill()
+
+    _, left = psutil.wait_procs(workers, timeout=30)
+
+    assert len(workers) == 2
+    assert left == []
 
 
 def test_without_rows_a_batch_is_empty_and_not_broken() -> None:
