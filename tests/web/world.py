@@ -40,7 +40,7 @@ from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_stray, make_version
+from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_scorer, make_stray, make_version
 from tests.people import Person, make_person, sign_in
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
@@ -267,6 +267,13 @@ RUN_HANDLERS: dict[str, Case] = {
         path=lambda world: routes.scorecard(world.project_id, world.baseline_id),
         names_ours=True,
     ),
+    **{
+        f"EvaluationMachineState.{name}": Case(path=lambda world: evaluation_in_doubt(world), names_ours=True)
+        for name in ("load", "watch")
+    },
+    "EvaluationMachineState.confirm_absent": Case(
+        Role.MEMBER, path=lambda world: evaluation_in_doubt(world), names_ours=True
+    ),
     "EvaluationsState.load": Case(path=lambda world: routes.evaluations(world.project_id), names_ours=True),
 }
 """Those of runs, their form, their page and scorecards."""
@@ -412,6 +419,12 @@ def run_in(world: World, state: RunState) -> str:
     if state is RunState.LAUNCHING:
         machine_in(world, MachineState.ASKED)
     return routes.run(world.project_id, world.run_id)
+
+
+def evaluation_in_doubt(world: World) -> str:
+    """The page of an evaluation whose machine was asked for long ago and not found."""
+    scored = make_scorer(world.people[Role.OWNER].caller, world.project_id, world.version_id)
+    return routes.scorecard(world.project_id, scored)
 
 
 def machine_in(world: World, state: MachineState) -> UUID:
