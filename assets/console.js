@@ -113,7 +113,7 @@
   document.addEventListener("keydown", (event) => {
     if ((event.metaKey || event.ctrlKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
-      find("#palette")?.open ? find("#palette").close() : open("palette");
+      if (find("#palette")?.open) find("#palette").close(); else if (!opened()) open("palette");
       return;
     }
     if (event.metaKey || event.ctrlKey || event.altKey || !shortcutsOn() || writes(event.target) || opened()) return;
@@ -131,6 +131,30 @@
     }[event.key] || (/^[a-z0-9]$/.test(event.key) ? () => press(`[data-key="${event.key}"]:not([disabled])`) : null);
     if (done && done()) event.preventDefault();
   });
+
+  // What was typed outlives a page that is drawn anew because the session or the server was gone.
+  const typed = new Set();
+  let kept = new Map(), keptUntil = 0;
+  const valueOf = (field) => (field.type === "checkbox" ? field.checked : field.value);
+  document.addEventListener("input", ({ target }) => { if (target.id && /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName)) typed.add(target.id); });
+  document.addEventListener("submit", ({ target }) => all("[id]", target).forEach((field) => typed.delete(field.id)));
+  const keep = () => {
+    kept = new Map([...typed].map((id) => document.getElementById(id)).filter(Boolean).map((field) => [field.id, [location.pathname, valueOf(field)]]));
+  };
+  const giveBack = () => {
+    if (Date.now() > keptUntil) return;
+    kept.forEach(([path, value], id) => {
+      const field = document.getElementById(id);
+      if (!field || path !== location.pathname || valueOf(field) === value || field === document.activeElement) return;
+      if (field.type === "checkbox") { field.click(); return; }
+      Object.getOwnPropertyDescriptor(Object.getPrototypeOf(field), "value").set.call(field, value);
+      field.dispatchEvent(new Event(field.tagName === "SELECT" ? "change" : "input", { bubbles: true }));
+    });
+  };
+  new MutationObserver(() => {
+    if (document.documentElement.hasAttribute("data-connection")) { if (Date.now() > keptUntil) keep(); keptUntil = Infinity; }
+    else if (keptUntil === Infinity) { keptUntil = Date.now() + 15000; giveBack(); }
+  }).observe(document.documentElement, { attributes: true, attributeFilter: ["data-connection"] });
 
   // Palette: every place of the rail and every command the page offers, filtered as one types.
   let choices = [], chosen = 0;
@@ -152,7 +176,8 @@
   };
   const fillPalette = (typed) => {
     const words = typed.toLowerCase().split(/\s+/).filter(Boolean);
-    const commands = all(".app>.rail [data-go],.page [data-command],.page .row-link,#projects-menu a").map((element) => ({
+    const places = [".page [data-command]", ".app>.rail [data-go]", ".page .row-link", "#projects-menu a"];
+    const commands = places.flatMap((place) => all(place)).map((element) => ({
       element,
       word: element.dataset.command || element.getAttribute("aria-label") || element.textContent.trim(),
       keys: element.dataset.go ? `g ${element.dataset.go}` : element.dataset.key || "",
@@ -176,7 +201,7 @@
 
   const start = () => {
     watchLogs();
-    new MutationObserver(watchLogs).observe(document.body, { childList: true, subtree: true });
+    new MutationObserver(() => { watchLogs(); giveBack(); }).observe(document.body, { childList: true, subtree: true });
   };
   if (document.readyState === "loading") document.addEventListener("DOMContentLoaded", start); else start();
 })();

@@ -155,6 +155,12 @@ class Supervisor:
         # A plain flag: an Event set by a signal's handler can wait for the thread it interrupted.
         self._is_stopping = True
 
+    def restart(self, name: str) -> None:
+        """End one child on purpose; it starts again without the pause of one that keeps dying."""
+        for kept in self._kept:
+            if kept.child.name == name:
+                kept.restart()
+
     def pids(self) -> dict[str, int]:
         """The processes that are alive now, by the child's name."""
         return {kept.child.name: kept.process.pid for kept in self._kept if kept.is_alive()}
@@ -252,6 +258,11 @@ class _Kept:
 
     def is_alive(self) -> bool:
         return self.process.poll() is None
+
+    def restart(self) -> None:
+        self._pause = FIRST_PAUSE_SECONDS
+        if self.is_alive():
+            self.process.terminate()
 
     def look(self) -> None:
         """Start it again after a pause, which grows while it keeps dying young."""

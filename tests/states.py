@@ -37,6 +37,13 @@ def sign_in_again(state: Any, cookies: str) -> None:
     state.rx_router_headers = HeaderData(cookie=cookies)
 
 
+def move_to(state: Any, path: str) -> None:
+    """The same tab, open at another address."""
+    while state.parent_state is not None:
+        state = state.parent_state
+    state.rx_router_url = URLData.from_url(ReflexURL(f"http://localhost{path}"))
+
+
 async def call(state: Any, handler: str, *arguments: Any) -> None:
     """Run an event handler to its end, whatever it answers."""
     kinds = (kind for kind in type(state).__mro__ if issubclass(kind, AppState) and handler in kind.event_handlers)

@@ -185,3 +185,11 @@ def test_a_child_that_keeps_dying_is_started_ever_later(data_dir: Path, capfd: p
 
     assert "hf_" not in log.read_text()
     assert "flaky  | token=[hidden]" in capfd.readouterr().err
+
+
+def test_a_child_that_is_restarted_on_purpose_comes_back_at_once(data_dir: Path) -> None:
+    with Supervisor.running([WORKER]) as tree:
+        for _ in range(3):
+            before = tree.pids()["worker"]
+            tree.restart("worker")
+            wait_for(lambda before=before: tree.pids().get("worker", before) != before, 5)

@@ -13,15 +13,22 @@ from uuid import UUID
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from sqlmodel import select
 
+from tensorant_app.db import clock
 from tensorant_app.db.evaluations import Evaluation
-from tensorant_app.db.runs import Run
-from tensorant_app.db.session import now_of, unit_of_work
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.runs import Run, RunEvent
+from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.domain.evaluations import EvaluationKind
-from tensorant_app.services import evaluations, training
-from tensorant_app.services.connections import store
+from tensorant_app.domain.machines import MachineState, Use
+from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.steps import Cause
+from tensorant_app.services import evaluations, machines, metrics, training
+from tensorant_app.services.connections import store, volume_for
 from tensorant_app.services.versions import frozen_key
-from tests.factories import REPORT
+from tests.factories import REPORT, ask_machine, make_run
+from tests.people import Person
 from trainer.contract import Answer, dump, hash_file
 
 LABELS = ("billing", "customs_hold", "tracking")
@@ -41,6 +48,46 @@ def metric_lines(steps: int, *, first: int = 1, epoch_steps: int = 200, began: d
         )
         if step % epoch_steps == 0:
             yield json.dumps({**stamp, "epoch": epoch, "validation_loss": loss + 0.03})
+
+
+def train(owner: Person, run_id: UUID, *, steps: int, state: MachineState = MachineState.HELD) -> None:
+    """A machine that has done so many steps, and has been looked at."""
+    ask_machine(owner.caller, run_id, clock.now())
+    with unit_of_work() as session:
+        row = session.exec(select(Machine).where(Machine.subject_id == run_id)).one()
+        row.state, row.ask_sent_at = state, clock.now()
+        facts = {"step": steps, "total_steps": 100, "epoch": steps / 50, "loss": 0.5, "tokens_per_second": 3000.0}
+        row.status = {"machine": row.name, "attempt": 1, "boot": 1, "phase": "training", "at": "", **facts}
+    look(owner, run_id, list(metric_lines(steps, epoch_steps=50)))
+
+
+def look(owner: Person, run_id: UUID, lines: list[str]) -> None:
+    """The machine has written these steps, and they were read."""
+    with reading() as session:
+        machine = machines.machine_of(session, Use.RUN, run_id, 1)
+        volume = volume_for(session, owner.organization_id)
+        assert machine is not None
+        known = metrics.stored_fold(session, machine)
+    assert known is not None
+    path = volume.fetch(f"{machine.outputs_key}/metrics.jsonl")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a") as file:
+        file.writelines(f"{line}\n" for line in lines)
+    found = metrics.read_on(volume, machine, known)
+    with unit_of_work() as session:
+        metrics.note_fold(session, machine, found)
+
+
+def started(owner: Person, state: RunState = RunState.TRAINING, **values: object) -> UUID:
+    """A run with its first phases behind it."""
+    began = clock.now() - timedelta(minutes=10)
+    run_id = make_run(owner.caller, state=state, attempt=1, started_at=began, **values)
+    with unit_of_work() as session:
+        for minutes, word in ((10, "queued"), (9, "launching"), (8, "preparing"), (6, "training")):
+            verb = "train" if word == "training" else word
+            at = clock.now() - timedelta(minutes=minutes)
+            session.add(RunEvent(subject_id=run_id, at=at, verb=verb, cause=Cause.WORKER, state=word))
+    return run_id
 
 
 def answers_of(rows: int, right: Sequence[int]) -> list[Answer]:

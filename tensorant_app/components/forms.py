@@ -65,7 +65,11 @@ def why_tip(name: str, label: Text, text: Text) -> rx.Component:
             icon("info", size=13),
             type="button",
             class_name="why",
-            custom_attrs={"popovertarget": f"why-{name}", "aria-label": f"Why: {label}"},
+            custom_attrs={
+                "popovertarget": f"why-{name}",
+                "popovertargetaction": "show",
+                "aria-label": f"Why: {label}",
+            },
         ),
         rx.el.div(text, id=f"why-{name}", class_name="tip", role="tooltip", custom_attrs={"popover": "auto"}),
     )

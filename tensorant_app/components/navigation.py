@@ -113,7 +113,12 @@ def project_switcher(
         words = rx.el.span(
             rx.el.span(project.name, class_name="block"), rx.el.span(project.base, class_name="meta block")
         )
-        mark = {"aria-current": pick(_same(project.id, current_id), "true", "false")}
+        mark = {
+            "aria-current": pick(_same(project.id, current_id), "true", "false"),
+            "data-command": rx.Var.create("Project ") + project.name
+            if isinstance(project.name, rx.Var)
+            else f"Project {project.name}",
+        }
         return bare_link(words, href=routes.overview(project.id), class_name="mi", custom_attrs=mark)
 
     return rx.fragment(

@@ -7,8 +7,16 @@ from functools import partial
 
 import reflex as rx
 
+from tensorant_app.components.badges import label
+from tensorant_app.components.buttons import Kind, button
+from tensorant_app.components.cards import card, columns, page_head
 from tensorant_app.components.doors import door_field, said
 from tensorant_app.components.links import native_form
+from tensorant_app.components.tables import Column, cell, data_table, table_row
+from tensorant_app.components.texts import when
+from tensorant_app.components.topbar import Crumb
+from tensorant_app.pages.frame import ENTER, framed
+from tensorant_app.pages.words import ago, exact
 from tensorant_app.routes import ACCOUNT, PASSWORD_POST, SIGN_OUT_EVERYWHERE_POST, SIGN_OUT_POST
 from tensorant_app.services import sessions
 from tensorant_app.services.sessions import SessionView
@@ -21,6 +29,7 @@ class SessionRow:
     device: str
     address: str
     last_seen: str
+    last_seen_exact: str
     is_this: bool
 
 
@@ -44,7 +53,12 @@ class AccountState(AppState):
 
 def _row(view: SessionView) -> SessionRow:
     return SessionRow(
-        str(view.id), _device(view.user_agent), view.address, f"{view.last_seen_at:%Y-%m-%d %H:%M} UTC", view.is_this
+        str(view.id),
+        _device(view.user_agent),
+        view.address,
+        ago(view.last_seen_at),
+        exact(view.last_seen_at),
+        view.is_this,
     )
 
 
@@ -57,46 +71,58 @@ def _device(user_agent: str) -> str:
     return f"{names.get(browser, browser)} on {system}" if system else browser
 
 
-def session_row(row: rx.Var[SessionRow]) -> rx.Component:
-    return rx.table.row(
-        rx.table.cell(row.device),
-        rx.table.cell(row.address),
-        rx.table.cell(row.last_seen),
-        rx.table.cell(
-            rx.cond(
-                row.is_this,
-                rx.text("This browser"),
-                rx.button("End", variant="soft", size="1", on_click=AccountState.end(row.id)),
-            )
-        ),
+_COLUMNS = [
+    Column("Browser", phone="lead"),
+    Column("Address"),
+    Column("Last used", phone="aside"),
+    Column("Actions", hidden_label=True, number=True, phone="aside"),
+]
+
+
+def _draw(row: rx.Var[SessionRow]) -> rx.Component:
+    end = rx.el.div(button("End", size="sm", on_click=AccountState.end(row.id)), class_name="above")
+    return table_row(
+        cell(rx.el.span(row.device, class_name="strong"), phone="lead"),
+        cell(row.address, gray=True),
+        cell(when(row.last_seen, row.last_seen_exact), gray=True, phone="aside"),
+        cell(rx.cond(row.is_this, rx.fragment(label("This browser")), rx.fragment(end)), number=True, phone="aside"),
     )
 
 
-@rx.page(route=ACCOUNT, title="Account · Tensorant", on_load=[AppState.enter, AccountState.load])
+@rx.page(route=ACCOUNT, title="Account · Tensorant", on_load=[*ENTER, AccountState.load])
 def account_page() -> rx.Component:
-    return rx.el.main(
-        rx.el.h1("Account"),
-        rx.el.p(rx.el.span(AppState.me.name, id="me-name"), " · ", AppState.me.email, " · ", AppState.me.role),
-        rx.el.p(AppState.error, role="alert"),
-        said(),
-        rx.el.h2("Signed in"),
-        rx.table.root(
-            rx.table.header(
-                rx.table.row(*(rx.table.column_header_cell(name) for name in ("Browser", "Address", "Last used", "")))
-            ),
-            rx.table.body(rx.foreach(AccountState.rows, session_row)),
-        ),
-        native_form(rx.button("Sign out", type="submit", variant="soft"), action=SIGN_OUT_POST),
-        native_form(
-            rx.button("Sign out everywhere", type="submit", variant="soft", color_scheme="red"),
-            action=SIGN_OUT_EVERYWHERE_POST,
-        ),
-        rx.el.h2("Password"),
-        native_form(
-            door_field("Password now", "old", kind="password", auto_complete="current-password"),
-            door_field("New password", "password", kind="password", auto_complete="new-password"),
-            rx.button("Change the password", type="submit"),
-            action=PASSWORD_POST,
-        ),
-        custom_attrs={"data-hydrated": rx.cond(rx.State.is_hydrated, "1", "0")},
+    me = AppState.me
+    return framed(
+        "account",
+        page_head("Account", sub=[rx.el.span(me.name, id="me-name"), me.email, me.role]),
+        rx.el.div(said(), class_name="above-page"),
+        columns([_sessions()], [_password()], wide_side=True),
+        crumbs=[Crumb("Account")],
+        project=False,
     )
+
+
+def _sessions() -> rx.Component:
+    table = data_table(_COLUMNS, AccountState.rows, _draw, caption="Where you are signed in", tall=False, in_card=False)
+    ways_out = rx.el.div(
+        native_form(_submit("Sign out", "outline"), action=SIGN_OUT_POST),
+        native_form(_submit("Sign out everywhere", "red"), action=SIGN_OUT_EVERYWHERE_POST),
+        class_name="tablefoot",
+    )
+    return card(table, ways_out, title="Signed in", padded=False)
+
+
+def _password() -> rx.Component:
+    form = native_form(
+        door_field("Password now", "old", kind="password", auto_complete="current-password"),
+        door_field("New password", "password", kind="password", auto_complete="new-password"),
+        rx.el.p("Every other browser is signed out by it.", class_name="meta"),
+        _submit("Change the password", "solid"),
+        action=PASSWORD_POST,
+        class_name="stack",
+    )
+    return card(form, title="Password")
+
+
+def _submit(words: str, kind: Kind) -> rx.Component:
+    return rx.el.div(button(words, kind=kind, submits=True))

@@ -59,6 +59,7 @@ class BaselineState(AppState):
     @rx.event
     async def load(self):
         text = segment(self, "projects")
+        put(self, asks_start=False, asks_cancel="")
         found = await self._see(self._look())
         frozen = await self._see(lambda s, c: datasets.frozen_versions(s, c, id_of(text))) if found else None
         if found is None or frozen is None:
@@ -139,7 +140,7 @@ def _row(project: str, line: BaselineLine) -> BaselineRow:
     return BaselineRow(
         str(line.id),
         f"{line.dataset} v{line.version}",
-        routes.version(project, line.version_id),
+        routes.scorecard(project, line.id),
         line.state.value,
         percent,
         line.sentence or progress_words,
@@ -163,7 +164,7 @@ _COLUMNS = [
     Column("Likeliest label", number=True),
     Column("Took", number=True),
     Column("Started", number=True),
-    Column("Actions", hidden_label=True, phone="aside"),
+    Column("Actions", hidden_label=True, number=True, phone="aside"),
 ]
 
 
@@ -183,7 +184,7 @@ def _draw(line: rx.Var[BaselineRow]) -> rx.Component:
         cell(dash_if_empty(line.likely), number=True),
         cell(dash_if_empty(line.took), number=True, gray=True),
         cell(when(line.created, line.created_exact), number=True, gray=True),
-        cell(if_(line.is_live & AppState.me.may_stop, rx.el.div(stop, class_name="above")), phone="aside"),
+        cell(if_(line.is_live & AppState.me.may_stop, rx.el.div(stop, class_name="above")), number=True, phone="aside"),
     )
 
 

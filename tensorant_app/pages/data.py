@@ -23,6 +23,7 @@ from tensorant_app.components.values import Node, if_, if_text
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, put, query, start_of
 from tensorant_app.pages.words import ago, exact
+from tensorant_app.pages.words import size as say_size
 from tensorant_app.services import datasets, imports
 from tensorant_app.services.datasets import DataView, ImportLine, VersionLine
 from tensorant_app.state import AppState, id_of
@@ -134,7 +135,7 @@ class DataState(AppState):
 
 
 def _import_row(project: str, line: ImportLine) -> ImportRow:
-    size = f"{line.size / 1e6:,.1f} MB announced" if line.size and line.state.value == "receiving" else ""
+    size = f"{say_size(line.size)} announced" if line.size and line.state.value == "receiving" else ""
     return ImportRow(
         str(line.id),
         routes.import_(project, line.id),

@@ -12,7 +12,7 @@ from tensorant_app.components.buttons import button
 from tensorant_app.components.cards import page_head
 from tensorant_app.components.empty import empty_state
 from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
-from tensorant_app.components.texts import dash_if_empty, meta, when
+from tensorant_app.components.texts import dash_if_empty, meta, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.evaluations import EvaluationKind
@@ -125,7 +125,7 @@ def _row(row: rx.Var[EvaluationRow]) -> rx.Component:
         name_cell(row.name, row.href, row.what),
         cell(evaluation_badge(row.state), reason, phone="aside"),
         cell(row.version),
-        cell(row.exact_match, number=True, phone="aside"),
+        cell(phone_only("exact "), row.exact_match, number=True, phone="aside"),
         cell(row.f1, number=True),
         cell(if_(row.has_verdict, gate_badge(row.passed), rx.el.span("–", class_name="gray"))),
         cell(dash_if_empty(row.spent), if_text(row.spent, meta(" ", row.spent_word)), number=True),

@@ -12,9 +12,7 @@ from tensorant_app.components.badges import import_badge
 from tensorant_app.components.buttons import button, download_button
 from tensorant_app.components.callouts import callout
 from tensorant_app.components.cards import card, columns, page_head, row, stack, title_with
-from tensorant_app.components.choices import Option, select
 from tensorant_app.components.dialogs import named_dialog
-from tensorant_app.components.forms import field, field_grid, text_input
 from tensorant_app.components.links import bare_link
 from tensorant_app.components.stats import Stat, stats
 from tensorant_app.components.tables import Column, cell, data_table, table_row
@@ -26,8 +24,8 @@ from tensorant_app.domain.imports import LIFECYCLE
 from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version, version_row
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, put, query, start_of
-from tensorant_app.pages.split_form import read_seed, read_shares
-from tensorant_app.pages.words import ago, share
+from tensorant_app.pages.split_form import read_seed, read_shares, split_fields
+from tensorant_app.pages.words import ago, share, size
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, imports, row_errors, versions
 from tensorant_app.services.datasets import ImportPage
@@ -85,6 +83,7 @@ class ImportPageState(AppState):
     @rx.event
     async def load(self):
         text = segment(self, "imports")
+        put(self, asks_cancel=False)
         if text != self.facts.id:
             self.facts, self.groups, self.faults, self.versions = ImportFacts(), [], [], []
         found = await self._see(lambda session, caller: datasets.show_import_page(session, caller, id_of(text)))
@@ -161,7 +160,7 @@ def _facts(project: str, page: ImportPage) -> ImportFacts:
         line.state.value,
         page.dataset.name,
         f"{routes.data(project)}?dataset={page.dataset.id}",
-        f"{line.size / 1e6:,.1f} MB" if line.size else "",
+        size(line.size) if line.size else "",
         f"{line.rows:,}",
         f"{line.accepted:,}",
         share(line.accepted, line.rows),
@@ -237,7 +236,8 @@ def _read() -> rx.Component:
         VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
     )
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
-    errors = if_(facts.rejected > 0, stack(_groups(), _rows()), _no_errors())
+    listed_errors = if_(ImportPageState.groups.length() > 0, stack(_groups(), _rows()))
+    errors = if_(facts.rejected > 0, listed_errors, _no_errors())
     main = [counts, errors, listed]
     return rx.cond(facts.state == "ready", columns(main, [_version_form()]), if_(facts.rejected > 0, stack(*main)))
 
@@ -303,42 +303,8 @@ def _version_form() -> rx.Component:
         rx.el.span("Leave out the ", rx.el.b(facts.errors, class_name="strong"), " rows with errors"),
         class_name="tog",
     )
-    why = "The same seed divides the same rows in the same way; copies of a row never stand on both sides."
     fields = stack(
-        field(
-            "kind",
-            "Divide by",
-            select("kind", [Option("fractions", "Shares of the rows"), Option("counts", "Numbers of rows")]),
-        ),
-        field_grid(
-            field(
-                "train",
-                "Training",
-                text_input("train", default_value="0.8", input_mode="decimal", error=fault("train")),
-                error=fault("train"),
-            ),
-            field(
-                "validation",
-                "Validation",
-                text_input("validation", default_value="0.1", input_mode="decimal", error=fault("validation")),
-                error=fault("validation"),
-            ),
-            field(
-                "test",
-                "Test",
-                text_input("test", default_value="0.1", input_mode="decimal", error=fault("test")),
-                error=fault("test"),
-            ),
-            columns=3,
-        ),
-        meta("Shares add up to 1. With numbers, leave training empty to take all that is left.", block=True),
-        field(
-            "seed",
-            "Seed",
-            text_input("seed", default_value="42", input_mode="numeric", error=fault("seed")),
-            error=fault("seed"),
-            why=why,
-        ),
+        *split_fields(),
         if_(facts.rejected > 0, leave_out),
         if_text(fault("leave_out_rejected"), rx.el.p(fault("leave_out_rejected"), class_name="bad", role="alert")),
         row(button(rx.fragment("Make a version of ", facts.ready, " rows"), kind="solid", submits=True)),

@@ -16,12 +16,13 @@ from tensorant_app.components.choices import Option, select
 from tensorant_app.components.empty import command_line, empty_state
 from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
-from tensorant_app.components.texts import dash_if_empty, mono, when
+from tensorant_app.components.texts import dash_if_empty, mono, phone_only, when
 from tensorant_app.components.topbar import Crumb
-from tensorant_app.components.values import if_
+from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages.frame import ENTER, fault, framed
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, start_of
 from tensorant_app.pages.words import ago, exact, parameters
+from tensorant_app.pages.words import size as say_size
 from tensorant_app.services import bases, projects
 from tensorant_app.services.bases import BaseLine
 from tensorant_app.services.projects import ProjectLine
@@ -103,7 +104,7 @@ def _row(line: ProjectLine) -> ProjectRow:
 
 
 def _option(line: BaseLine) -> Option:
-    size = f"{parameters(line.parameters)} parameters, {line.bytes / 1e6:,.0f} MB"
+    size = f"{parameters(line.parameters)} parameters, {say_size(line.bytes)}"
     return Option(f"{line.repo_id}@{line.revision}", f"{line.repo_id} · {size} · {line.revision[:12]}")
 
 
@@ -120,8 +121,13 @@ def _draw(project: rx.Var[ProjectRow]) -> rx.Component:
     return table_row(
         name_cell(project.name, routes.overview(project.id), rx.fragment(project.base, " · ", project.size)),
         cell(dash_if_empty(project.version), number=True),
-        cell(dash_if_empty(project.runs), number=True, phone="aside"),
-        cell(when(project.last_run, project.last_run_exact), number=True, gray=True, phone="aside"),
+        cell(phone_only("runs "), dash_if_empty(project.runs), number=True, phone="aside"),
+        cell(
+            if_text(project.last_run, when(project.last_run, project.last_run_exact), "–"),
+            number=True,
+            gray=True,
+            phone="aside",
+        ),
         cell(when(project.created, project.created_exact), number=True, gray=True),
     )
 

@@ -117,10 +117,14 @@ def cancel_dialog(kind: Any = "red") -> rx.Component:
 
 
 def retry_draft_button() -> rx.Component:
-    """Solid once its machine is accounted for: until then there is something more urgent to press."""
+    """Waits, like the service behind it, until no machine of this run can still work: the second badge is gone.
+
+    Solid once its machine is accounted for: until then there is something more urgent to press.
+    """
+    waits = ~S.me.may_prepare | (S.head.machine != "")
 
     def draw(kind: Any) -> rx.Component:
-        return button("Create retry draft", kind=kind, on_click=RunActions.retry(S.head.id), disabled=~S.me.may_prepare)
+        return button("Create retry draft", kind=kind, on_click=RunActions.retry(S.head.id), disabled=waits)
 
     return rx.cond(S.machine_trouble.kind == "", draw("solid"), draw("outline"))
 

@@ -13,14 +13,14 @@ from tensorant_app.components.values import if_text
 from tensorant_app.pages import run_parts as parts
 from tensorant_app.pages.frame import ENTER, ProjectState, framed
 from tensorant_app.pages.recovery import trouble
-from tensorant_app.pages.run_actions import run_dialogs
+from tensorant_app.pages.run_actions import RunActions, run_dialogs
 from tensorant_app.pages.run_state import RunPageState
 
 
 @rx.page(
     route=routes.RUN,
     title="Run · Tensorant",
-    on_load=[*ENTER, RunPageState.load],
+    on_load=[*ENTER, RunActions.close, RunPageState.load],
 )
 def run_page() -> rx.Component:
     run = RunPageState.head

@@ -1,6 +1,6 @@
 """What can be done with a saved run from wherever it is shown: launch, rename, try again, configure another like it.
 
-A page places `run_dialogs()` once, and calls `RunActions.ask_launch(id)`, `.ask_rename(id, name)`, `.retry(id)` or
+A page places `run_dialogs()` once, begins its on_load with `RunActions.close`, and calls `RunActions.ask_launch(id)`, `.ask_rename(id, name)`, `.retry(id)` or
 `.copy(id)` from its buttons.
 """
 
@@ -21,6 +21,7 @@ from tensorant_app.components.stats import Fact, Stat
 from tensorant_app.components.values import if_
 from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.pages.launch_words import LaunchCard, card_of
+from tensorant_app.pages.lists import put
 from tensorant_app.services import drafts, launches, runs, sessions
 from tensorant_app.state import AppState, id_of
 
@@ -37,6 +38,12 @@ class RunActions(AppState):
     """The run whose name is being changed."""
     old_name: str = ""
     is_rename_open: bool = False
+
+    @rx.event
+    async def close(self) -> None:
+        """A page is opened: what stood open when the last one was left stays behind."""
+        if await self._see(sessions.who_am_i) is not None:
+            put(self, is_launch_open=False, is_rename_open=False)
 
     @rx.event
     async def ask_launch(self, run: str) -> None:

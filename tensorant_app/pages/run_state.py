@@ -113,7 +113,7 @@ class RunPageState(AppState):
         if found is None:
             self.head = Head()
             return None
-        self._curves = None
+        self._forget()
         self._show(found)
         return RunPageState.watch
 
@@ -159,6 +159,13 @@ class RunPageState(AppState):
         work: Work[None] = lambda session, caller: recoveries.watch_machine(session, caller, machine.id)  # noqa: E731
         with suppress(TensorantError):
             await asyncio.to_thread(as_caller, self.router.headers.cookie, work)
+
+    def _forget(self) -> None:
+        """Nothing of the run that this tab showed before is taken for one of this run."""
+        self._curves, self._total = None, 0
+        self.has_points, self.lines, self.fresh, self.points = False, [], [], []
+        self.loss_figure, self.gradient_figure, self.speed_figure = EMPTY, EMPTY, EMPTY
+        self.trend, self.gradient, self.speed = "", "", ""
 
     async def _reload(self) -> None:
         found = await self._see(self._look(**self._seen()))

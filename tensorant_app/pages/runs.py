@@ -189,7 +189,7 @@ def _id(text: str) -> UUID | None:
         return None
 
 
-@rx.page(route=routes.RUNS, title="Runs · Tensorant", on_load=[*ENTER, RunsState.load])
+@rx.page(route=routes.RUNS, title="Runs · Tensorant", on_load=[*ENTER, RunActions.close, RunsState.load])
 def runs_page() -> rx.Component:
     return framed(
         "runs",
@@ -360,7 +360,7 @@ def _no_runs() -> rx.Component:
             rx.fragment(
                 "A run trains one adapter for ",
                 ProjectState.project.base,
-                " from a frozen dataset version. Saving one is free.",
+                " from a frozen dataset version. Saving one is free. The demo makes one on this computer:",
             ),
             actions=[_configure()],
             command="tensorant demo",

@@ -290,8 +290,12 @@ def _rows() -> rx.Component:
     empty = rx.el.div(rx.el.p("No row of this kind."), class_name="empty")
     table = rx.cond(
         S.head.is_baseline,
-        data_table(own, S.rows, _own_row, caption="Rows and answers", foot=foot, in_card=False, empty=empty),
-        data_table(columns, S.rows, _row, caption="Rows and answers", foot=foot, in_card=False, empty=empty),
+        data_table(
+            own, S.rows, _own_row, caption="Rows and answers", foot=foot, in_card=False, empty=empty, tall=False
+        ),
+        data_table(
+            columns, S.rows, _row, caption="Rows and answers", foot=foot, in_card=False, empty=empty, tall=False
+        ),
     )
     return card(head, table, padded=False, bleeds_on_phone=True)
 

@@ -1,15 +1,35 @@
-"""How rows are divided, read from a form as it was typed; every wrong field gets its sentence."""
+"""How rows are divided: the fields that ask for it, and what was typed into them; a wrong one gets its sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+import reflex as rx
+
+from tensorant_app.components.choices import Option, select
+from tensorant_app.components.forms import field, field_grid, text_input
+from tensorant_app.components.texts import meta
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.splits import Counts, Fractions, Shares
+from tensorant_app.pages.frame import fault
 
 _SPLITS = ("train", "validation", "test")
+_TYPED = {"train": "0.8", "validation": "0.1", "test": "0.1", "seed": "42"}
+_LABELS = {"train": "Training", "validation": "Validation", "test": "Test", "seed": "Seed"}
+_KINDS = [Option("fractions", "Shares of the rows"), Option("counts", "Numbers of rows")]
+_WHY_SEED = "The same seed divides the same rows in the same way; copies of a row never stand on both sides."
 _LARGEST_SEED = 2**31 - 1
+
+
+def split_fields() -> list[rx.Component]:
+    """As people read them: by what, the three parts, and the seed."""
+    return [
+        field("kind", "Divide by", select("kind", _KINDS)),
+        field_grid(*[_number(split, "decimal") for split in _SPLITS], columns=3),
+        meta("Shares add up to 1. With numbers, leave training empty to take all that is left.", block=True),
+        _number("seed", "numeric", why=_WHY_SEED),
+    ]
 
 
 def read_shares(form: Mapping[str, Any]) -> Shares:
@@ -22,6 +42,11 @@ def read_seed(form: Mapping[str, Any]) -> int:
     if not text.isdigit() or int(text) > _LARGEST_SEED:
         raise Invalid({"seed": f"Write a whole number from 0 to {_LARGEST_SEED:,}."})
     return int(text)
+
+
+def _number(name: str, input_mode: Literal["decimal", "numeric"], *, why: str = "") -> rx.Component:
+    control = text_input(name, default_value=_TYPED[name], input_mode=input_mode, error=fault(name))
+    return field(name, _LABELS[name], control, error=fault(name), why=why)
 
 
 def _fractions(typed: Mapping[str, str]) -> Fractions:

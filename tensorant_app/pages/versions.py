@@ -90,6 +90,7 @@ class VersionPageState(AppState):
     @rx.event
     async def load(self):
         text = segment(self, "versions")
+        put(self, asks_freeze=False)
         if text != self.facts.id:
             self.facts, self.report, self.findings, self.refused = VersionFacts(), ReportFacts(), [], []
         found = await self._see(_look(text))

@@ -45,6 +45,14 @@ def price_of(spend: Spend) -> tuple[str, str]:
     return (str(spend.shown), word[spend.state]) if spend.state in word else ("", "")
 
 
+def size(number: int) -> str:
+    """ "37 B", "84 kB", "2.4 MB", "1.3 GB"."""
+    for unit, each in (("GB", 1e9), ("MB", 1e6)):
+        if number >= each:
+            return f"{number / each:,.1f} {unit}"
+    return f"{number / 1e3:.0f} kB" if number >= 1_000 else f"{number} B"
+
+
 def parameters(number: int) -> str:
     """ "135 M", "8.2 B" parameters."""
     if number >= 1_000_000_000:

@@ -7,14 +7,30 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 _SCRIPT = Path(__file__).with_name("axe.min.js")
-_RUN = """async () => (await axe.run(document, { resultTypes: ["violations"] })).violations
+_RUN = """async (only) => {
+  return (await axe.run(document, {
+    resultTypes: ["violations"],
+    rules: only ? {} : { "target-size": { enabled: true } },
+    ...(only ? { runOnly: only } : {}),
+  })).violations
   .filter((found) => ["serious", "critical"].includes(found.impact))
-  .map((found) => `${found.id}: ${found.nodes.map((node) => node.target.join(" ")).join(", ")}`)"""
+  .map((found) => ({ id: found.id, nodes: found.nodes.filter((node) => !isUnderABar(node)) }))
+  .filter((found) => found.nodes.length)
+  .map((found) => `${found.id}: ${found.nodes.map((node) => node.target.join(" ")).join(", ")}`);
+  // What sticks to an edge of the window covers whatever has been scrolled under it.
+  function isUnderABar(node) {
+    const over = node.any.flatMap((check) => check.relatedNodes).map((other) => document.querySelector(other.target[0]));
+    return node.any.some((check) => check.id === "target-size") && over.some((one) => one?.closest(".dock, .bar"));
+  }
+}"""
 
 
-def serious_findings(page: Page) -> list[str]:
-    """Serious and critical ones, as "rule: where, where"; evaluated in the page, so no policy of its own can stop it."""
+def serious_findings(page: Page, *only: str) -> list[str]:
+    """Serious and critical ones of all rules, or of `only` some, as "rule: where, where".
+
+    Evaluated in the page, so no policy of its own can stop it.
+    """
     if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(_SCRIPT.read_text())
-    found: list[str] = page.evaluate(_RUN)
+    found: list[str] = page.evaluate(_RUN, list(only) or None)
     return found

@@ -32,7 +32,7 @@ class TestTheDoor:
         page.get_by_role("button", name="Sign in").click()
 
         expect(page).to_have_url(re.compile("/account"))
-        expect(page.get_by_text("This browser")).to_be_visible()
+        expect(page.get_by_text("This browser", exact=True)).to_be_visible()
 
     def test_opens_no_socket_for_those_outside(self, page: Page, stack: Stack) -> None:
         sockets: list[str] = []
@@ -47,7 +47,7 @@ class TestTheDoor:
     def test_closes_behind_one(self, page: Page, context: BrowserContext, stack: Stack) -> None:
         sign_in(page, stack, "member")
         page.goto("/account")
-        expect(page.get_by_text("This browser")).to_be_visible()
+        expect(page.get_by_text("This browser", exact=True)).to_be_visible()
 
         page.get_by_role("main").get_by_role("button", name="Sign out", exact=True).click()
 
@@ -91,7 +91,7 @@ class TestAnEndedSession:
     def test_is_said_and_what_was_typed_is_still_there(self, context: BrowserContext, page: Page, stack: Stack) -> None:
         sign_in(page, stack, "admin")
         page.goto("/account")
-        expect(page.get_by_text("This browser")).to_be_visible()
+        expect(page.get_by_text("This browser", exact=True)).to_be_visible()
         page.get_by_label("New password").fill("half typed")
 
         other = context.new_page()
@@ -109,7 +109,8 @@ class TestAKill:
     def test_of_the_web_process_is_mended_and_one_is_still_signed_in(self, page: Page, stack: Stack) -> None:
         sign_in(page, stack, "stranger")
         page.goto("/account")
-        expect(page.get_by_text("This browser")).to_be_visible()
+        expect(page.get_by_text("This browser", exact=True)).to_be_visible()
+        page.get_by_label("New password").fill("half typed")
         before = stack.child("tensorant_app.web")
 
         before.kill()
@@ -118,11 +119,12 @@ class TestAKill:
         assert stack.child("tensorant_app.web").pid != before.pid
         expect(page.locator("html:not([data-connection])")).to_be_attached()
         page.wait_for_timeout(1500)
+        expect(page.get_by_label("New password")).to_have_value("half typed", timeout=15_000)
         page.get_by_role("button", name="End").first.click()
         expect(page.get_by_role("main")).to_have_attribute("data-hydrated", "1")
         expect(page.locator("#me-name")).to_be_visible()
         page.reload()
-        expect(page.get_by_text("This browser")).to_be_visible()
+        expect(page.get_by_text("This browser", exact=True)).to_be_visible()
 
 
 class TestTheFirstStart:
@@ -194,7 +196,7 @@ class TestTheCommand:
         page.get_by_role("button", name="Set the password").click()
         page.goto("/account")
 
-        expect(page.get_by_text("eve@beta.example")).to_be_visible()
+        expect(page.get_by_role("main").get_by_text("eve@beta.example")).to_be_visible()
         again = stack.run("admin", "reset-password", "eve@beta.example")
         assert "/api/links/" in again
 
@@ -221,7 +223,7 @@ def test_the_first_page_costs_little_over_the_wire(page: Page, context: BrowserC
     )
 
     page.goto("/account")
-    expect(page.get_by_text("This browser")).to_be_visible()
+    expect(page.get_by_text("This browser", exact=True)).to_be_visible()
 
     code = sum(size for request, size in arrived.items() if kinds.get(request) in ("Script", "Stylesheet"))
     assert 0 < code <= 400_000

@@ -1,6 +1,6 @@
 """Whole journeys in a browser: from a file to a scorecard with real training, and a viewer's tour of what came of it.
 
-`TENSORANT_PICTURES=1` writes the README's pictures anew; `TENSORANT_LOOKS=folder` keeps a picture of every look.
+`TENSORANT_PICTURES=1` writes the README's pictures anew. Every page's look is held by `test_looks.py`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,13 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Locator, Page, expect
 
 from tensorant_app import routes
-from tests.e2e.axe import serious_findings
 from tests.e2e.conftest import PASSWORD, Stack, note_error
+from tests.e2e.hands import LONG, arrive, main_text, press, seen, step_of, wait_for_step
+from tests.e2e.looks import look
 from tests.tiny_base import make_tiny_base
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-LONG = 120_000
-"""Milliseconds: what a machine at work may take."""
 EPOCHS = 30
 PINNED = "Invoice 4711 was charged twice"
 OWNER, VIEWER = "ada@northwind.example", "vera@northwind.example"
@@ -40,7 +39,6 @@ TICKETS = {
     "parcel": ("Parcel {} has not arrived", "Parcel {} came open", "Parcel {} went to my old address"),
 }
 UNCLEAR = ("Ticket {} again, please", "About {} from last week")
-STEP = re.compile(r"Step ([\d,]+) of ([\d,]+)")
 
 
 @dataclass(frozen=True)
@@ -73,22 +71,6 @@ def write_tickets(path: Path) -> None:
     path.write_text("\n".join(lines) + "\n")
 
 
-def look(page: Page, name: str) -> None:
-    """In both themes and at both widths nothing serious is found, and nothing is wider than the window."""
-    kept = os.environ.get("TENSORANT_LOOKS")
-    for width, height in ((1280, 900), (390, 844)):
-        page.set_viewport_size({"width": width, "height": height})
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme, reduced_motion="reduce")  # type: ignore[arg-type]
-            expect(page.locator(f"html.{scheme}")).to_be_attached()
-            assert serious_findings(page) == [], f"{name}, {scheme}, {width}"
-            assert page.evaluate("document.documentElement.scrollWidth") <= width, f"{name}, {width}"
-            if kept:
-                page.screenshot(path=Path(kept) / f"{name}-{width}-{scheme}.png", full_page=True)
-    page.set_viewport_size({"width": 1280, "height": 900})
-    page.emulate_media(color_scheme="light", reduced_motion="reduce")
-
-
 def take_picture(page: Page, name: str, height: int) -> None:
     if os.environ.get("TENSORANT_PICTURES") != "1":
         return
@@ -98,42 +80,6 @@ def take_picture(page: Page, name: str, height: int) -> None:
     page.mouse.move(0, 0)
     page.screenshot(path=PICTURES / name)
     page.set_viewport_size({"width": 1280, "height": 900})
-
-
-def seen(locator: Locator) -> Locator:
-    expect(locator.first).to_be_visible(timeout=LONG)
-    return locator.first
-
-
-def main_text(page: Page, words: str) -> Locator:
-    return page.get_by_role("main").get_by_text(words, exact=True)
-
-
-def press(page: Page, name: str, role: str = "button") -> None:
-    page.get_by_role(role, name=name, exact=True).first.click()  # type: ignore[arg-type]
-
-
-def arrive(page: Page, place: str) -> str:
-    """Wait for an address that ends so; its last part."""
-    page.wait_for_url(re.compile(rf"{place}/[0-9a-f-]{{36}}/?$"), timeout=LONG)
-    return page.url.rstrip("/").rpartition("/")[2]
-
-
-def step_of(page: Page) -> int:
-    found = STEP.search(page.get_by_role("main").inner_text())
-    return int(found[1].replace(",", "")) if found else 0
-
-
-def wait_for_step(page: Page, step: int) -> None:
-    """In training at this step or later, or past it."""
-    page.wait_for_function(
-        """([words, step]) => {
-          const found = document.querySelector("main")?.innerText.match(new RegExp(words));
-          return !document.title.startsWith("▶") || (found && Number(found[1].replaceAll(",", "")) >= step);
-        }""",
-        arg=[STEP.pattern, step],
-        timeout=LONG,
-    )
 
 
 @contextmanager
@@ -164,13 +110,11 @@ def sign_in_first(page: Page, stack: Stack) -> None:
     """The owner of a new organization chooses a password, leaves, and signs in with it."""
     page.goto(link_of(stack, "create-owner", OWNER, "--organization", "Northwind"))
     stack.run("admin", "add-member", VIEWER, "--organization", "Northwind", "--role", "viewer")
-    look(page, "new-password")
     page.get_by_label("New password").fill(PASSWORD)
     press(page, "Set the password")
     page.wait_for_url(lambda url: "password" not in url)
     page.context.clear_cookies()
     page.goto("/sign-in")
-    look(page, "sign-in")
     page.get_by_label("E-mail address").fill(OWNER)
     page.get_by_label("Password").fill(PASSWORD)
     press(page, "Sign in")
@@ -182,7 +126,6 @@ def make_project(page: Page) -> str:
     press(page, "New project", "link")
     page.get_by_label("Name").fill("Support triage")
     seen(page.get_by_label("Base model"))
-    look(page, "new-project")
     press(page, "Create project")
     page.wait_for_url(re.compile("/projects/[0-9a-f-]{36}/data"), timeout=LONG)
     return page.url.split("/projects/")[1].split("/")[0]
@@ -190,14 +133,12 @@ def make_project(page: Page) -> str:
 
 def import_tickets(page: Page, file: Path) -> str:
     """The two rows that cannot be used are shown with what is wrong."""
-    look(page, "data-empty")
     page.get_by_label("Name").fill("tickets")
     press(page, "Make a dataset")
     page.get_by_label("Choose a JSONL file").set_input_files(file)
     made = arrive(page, "imports")
     seen(main_text(page, "The row ends in the middle"))
     seen(main_text(page, "No assistant reply").or_(main_text(page, "The last message is no reply")))
-    look(page, "import")
     with page.expect_download() as download:
         press(page, "Errors", "link")
     assert len(Path(download.value.path()).read_text().splitlines()) == 2
@@ -210,16 +151,13 @@ def freeze_tickets(page: Page) -> str:
         page.get_by_label(name, exact=True).fill(rows)
     press(page, "Make a version of 364 rows")
     seen(page.get_by_role("main").get_by_role("alert"))
-    look(page, "import-refused")
     page.get_by_label(re.compile("Leave out the 2 rows")).check()
     press(page, "Make a version of 364 rows")
     made = arrive(page, "versions")
     press(page, "Check")
     seen(page.get_by_role("button", name="Freeze", exact=True))
-    look(page, "version-checked")
     press(page, "Freeze")
     seen(page.get_by_role("alertdialog"))
-    look(page, "freeze-dialog")
     press(page, "Freeze version")
     seen(main_text(page, "Frozen"))
     seen(page.get_by_role("table", name="Rows").or_(page.get_by_role("main").get_by_text("Invoice", exact=False)))
@@ -231,10 +169,8 @@ def score_the_base(page: Page) -> None:
     press(page, "Baseline", "link")
     press(page, "Start a baseline")
     seen(page.get_by_role("alertdialog"))
-    look(page, "baseline-dialog")
     press(page, "Start baseline · $0")
     seen(main_text(page, "Completed"))
-    look(page, "baseline")
 
 
 def pin_prompts(page: Page, project: str) -> None:
@@ -355,9 +291,7 @@ def walked(stack: Stack, browser: Browser, tmp_path_factory: pytest.TempPathFact
         pin_prompts(page, project)
         trial = try_first(page, project)
         run = configure(page, project, "Triage, first try", EPOCHS)
-        look(page, "run-draft")
         start(page)
-        look(page, "launch-dialog")
         confirm(page)
 
         other = context.new_page()
@@ -388,10 +322,8 @@ def walked(stack: Stack, browser: Browser, tmp_path_factory: pytest.TempPathFact
         confirm(page)
         press(page, "Cancel run")
         seen(page.get_by_role("alertdialog"))
-        look(page, "cancel-dialog")
         page.get_by_role("alertdialog").get_by_role("button", name="Cancel run").click()
         expect(page).to_have_title(re.compile("Cancelled"), timeout=LONG)
-        look(page, "run-cancelled")
         press(page, "Create retry draft")
         page.wait_for_url(lambda url: "/runs/" in url and cancelled not in url)
         seen(page.get_by_role("button", name="Start on this computer"))
@@ -450,10 +382,9 @@ class TestAViewer:
     ) -> None:
         context.set_default_timeout(LONG)
         enter(page, stack, VIEWER)
-        for name, (address, there) in self.places(walked).items():
+        for address, there in self.places(walked).values():
             page.goto(address)
             seen(there(page))
-            look(page, f"viewer-{name}")
 
     @pytest.mark.parametrize(
         ("place", "action", "reason"),

@@ -10,9 +10,14 @@ from tensorant_app.db.accounts import Account
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.domain.machines import MachineState
+from tensorant_app.pages.baseline import BaselineState
 from tensorant_app.pages.frame import ProjectState
+from tensorant_app.pages.imports import ImportPageState
 from tensorant_app.pages.machine_actions import MachineActions
-from tensorant_app.pages.words import ago, count, parameters, share, span
+from tensorant_app.pages.run_actions import RunActions
+from tensorant_app.pages.versions import VersionPageState
+from tensorant_app.pages.words import ago, count, parameters, share, size, span
+from tensorant_app.state import AppState
 from tests.factories import ask_machine, connect, make_project, make_run
 from tests.pages.conftest import visit
 from tests.people import Person
@@ -99,10 +104,28 @@ def test_a_refused_key_is_said_on_every_page_until_the_account_answers(owner: Pe
     assert visit(ProjectState, owner, "/projects", "enter", "open").refused_key == ""
 
 
+@pytest.mark.parametrize(
+    ("kind", "handler", "left_open"),
+    [
+        (RunActions, "close", {"is_launch_open": True, "is_rename_open": True}),
+        (BaselineState, "load", {"asks_start": True, "asks_cancel": "some"}),
+        (ImportPageState, "load", {"asks_cancel": True}),
+        (VersionPageState, "load", {"asks_freeze": True}),
+    ],
+)
+def test_a_dialog_that_stood_open_is_closed_when_a_page_is_opened(
+    owner: Person, kind: type[AppState], handler: str, left_open: dict[str, object]
+) -> None:
+    state = visit(kind, owner, "/projects/nonsense", "enter", handler, **left_open)
+
+    assert not any(getattr(state, name) for name in left_open)
+
+
 def test_words_for_numbers() -> None:
     assert [span(timedelta(seconds=s)) for s in (5, 61, 7200, 200_000)] == ["5 s", "1 min", "2 h", "2 d"]
     assert ago(NOW - timedelta(seconds=3), NOW) == "just now"
     assert ago(None) == ""
     assert (count(1, "row"), count(4312, "row")) == ("1 row", "4,312 rows")
     assert (share(1, 3), share(0, 0)) == ("33.3 %", "–")
+    assert [size(n) for n in (37, 84_000, 2_400_000, 1_300_000_000)] == ["37 B", "84 kB", "2.4 MB", "1.3 GB"]
     assert (parameters(135_000_000), parameters(8_200_000_000)) == ("135 M", "8.2 B")

@@ -3,71 +3,28 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
 from uuid import UUID
 
 import pytest
-from sqlmodel import select
 
 from tensorant_app import routes
 from tensorant_app.db import clock
-from tensorant_app.db.machines import Machine
-from tensorant_app.db.runs import Run, RunEvent
-from tensorant_app.db.session import reading, unit_of_work
-from tensorant_app.domain.machines import MachineState, Use
+from tensorant_app.db.runs import Run
+from tensorant_app.db.session import reading
+from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.runs import RunState
-from tensorant_app.domain.steps import Cause
 from tensorant_app.pages.run_state import RunPageState
-from tensorant_app.services import machines, metrics
 from tensorant_app.services.connections import volume_for
-from tests.factories import ask_machine, make_run
+from tests.factories import make_run
 from tests.pages.conftest import visit
 from tests.people import Person
-from tests.states import run
-from tests.trained import metric_lines
+from tests.states import call, move_to, run
+from tests.trained import look, metric_lines, started, train
 
 
 def address(run_id: UUID) -> str:
     with reading() as session:
         return routes.run(session.get_one(Run, run_id).project_id, run_id)
-
-
-def train(owner: Person, run_id: UUID, *, steps: int, state: MachineState = MachineState.HELD) -> None:
-    """A machine that has done so many steps, and has been looked at."""
-    ask_machine(owner.caller, run_id, clock.now())
-    with unit_of_work() as session:
-        row = session.exec(select(Machine)).one()
-        row.state, row.ask_sent_at = state, clock.now()
-        facts = {"step": steps, "total_steps": 100, "epoch": steps / 50, "loss": 0.5, "tokens_per_second": 3000.0}
-        row.status = {"machine": row.name, "attempt": 1, "boot": 1, "phase": "training", "at": "", **facts}
-    look(owner, run_id, list(metric_lines(steps, epoch_steps=50)))
-
-
-def look(owner: Person, run_id: UUID, lines: list[str]) -> None:
-    with reading() as session:
-        machine = machines.machine_of(session, Use.RUN, run_id, 1)
-        volume = volume_for(session, owner.organization_id)
-        assert machine is not None
-        known = metrics.stored_fold(session, machine)
-    assert known is not None
-    path = volume.fetch(f"{machine.outputs_key}/metrics.jsonl")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("a") as file:
-        file.writelines(f"{line}\n" for line in lines)
-    found = metrics.read_on(volume, machine, known)
-    with unit_of_work() as session:
-        metrics.note_fold(session, machine, found)
-
-
-def started(owner: Person, state: RunState = RunState.TRAINING, **values: object) -> UUID:
-    began = clock.now() - timedelta(minutes=10)
-    run_id = make_run(owner.caller, state=state, attempt=1, started_at=began, **values)
-    with unit_of_work() as session:
-        for minutes, word in ((10, "queued"), (9, "launching"), (8, "preparing"), (6, "training")):
-            verb = "train" if word == "training" else word
-            at = clock.now() - timedelta(minutes=minutes)
-            session.add(RunEvent(subject_id=run_id, at=at, verb=verb, cause=Cause.WORKER, state=word))
-    return run_id
 
 
 def test_a_run_that_trains_shows_phases_numbers_curves_and_log(owner: Person) -> None:
@@ -148,6 +105,26 @@ def test_a_returned_draft_lists_what_failed(owner: Person) -> None:
 
     assert [line.sentence for line in page.findings] == ["Free 8 GiB."]
     assert page.trouble.kind == "draft"
+
+
+def test_nothing_of_the_run_before_is_shown_in_the_same_tab(owner: Person) -> None:
+    first = started(owner)
+    train(owner, first, steps=61)
+    queued = make_run(owner.caller, state=RunState.QUEUED)
+    state = visit(RunPageState, owner, address(first), "enter", "load")
+    assert (state.has_points, bool(state.lines), bool(state.trend)) == (True, True, True)
+
+    move_to(state, address(queued))
+    run(call(state, "load"))
+
+    assert (state.head.state, state.has_points, state.lines, state.trend, state.gradient) == (
+        "queued",
+        False,
+        [],
+        "",
+        "",
+    )
+    assert state.waiting == "First step in a few minutes."
 
 
 def test_settings_stand_beside_their_defaults(owner: Person) -> None:

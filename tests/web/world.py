@@ -205,6 +205,7 @@ RUN_HANDLERS: dict[str, Case] = {
         for name, given in {
             "set_launch_open": (True,),
             "score_after": (False,),
+            "close": (),
             "ask_rename": ("a", "b"),
             "set_rename_open": (True,),
         }.items()
