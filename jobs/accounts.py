@@ -28,6 +28,7 @@ def poll(lease: Lease) -> None:
         with reading(at) as session:
             door = accounts.open_door(session, lease.subject_id)
             known = accounts.known_machines(session, lease.subject_id) if door else []
+            last = accounts.last_look(session, lease.subject_id)
         if door is None or not known:
             _rest(lease)
             return
@@ -35,7 +36,7 @@ def poll(lease: Lease) -> None:
     except ProviderError as error:
         _note_unreachable(lease, error, watching.POLL_AFTER_ERROR)
         return
-    diff = accounts.compare(known, listed, door.installation, at)
+    diff = accounts.compare(known, listed, door.installation, at, last)
     with lease.write() as session:
         accounts.open_account(session, lease.subject_id, door.organization_id)
         accounts.note_listing(session, lease.subject_id, diff)

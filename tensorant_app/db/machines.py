@@ -59,6 +59,8 @@ class Machine(SQLModel, table=True):
     """The last look that told something new."""
     container_began_at: datetime | None = None
     """By the provider's uptime."""
+    container_uptime: float | None = None
+    """The uptime that said so: the same number told again is no new start."""
     boots: int = 1
     """How often its container began."""
     read_at: datetime | None = None

@@ -93,7 +93,7 @@ class RunPodProvider:
         if _knows_no_entrypoint(answer):
             answer = self._send_create(_with_args(body))
         if not answer.is_success:
-            raise fault(answer, "start a Pod", is_paid=True)
+            raise fault(answer, _starting(request), is_paid=True)
         if not isinstance(answer.body, dict) or not isinstance(answer.body.get("id"), str):
             raise Unknown("RunPod said that the Pod was started, but not under which id.", request_id=answer.request_id)
         pod = read_pod(answer.body)
@@ -204,6 +204,11 @@ class RunPodProvider:
             raise Denied(error.message, DenialReason.UNREACHABLE) from error
         except Lost as error:
             raise Unknown(f"{error.message} The Pod may have been started.") from error
+
+
+def _starting(request: MachineRequest) -> str:
+    where = f" in {request.data_center}" if request.data_center else ""
+    return f"start a Pod with {request.gpu_count} × {request.gpu_type}{where}"
 
 
 def connect(key: str, installation: str) -> RunPodProvider:

@@ -178,7 +178,7 @@ def fault(answer: Answer, doing: str, *, is_paid: bool = False) -> ProviderError
 def _bad_request(answer: Answer, doing: str) -> ProviderError:
     """Status 400 says two things that only its prose tells apart: a broken rule, or nothing free."""
     if _NO_CAPACITY.search(answer.detail):
-        return Denied(f"RunPod has no capacity: {_quoted(answer)}.", DenialReason.CAPACITY)
+        return Denied(f"RunPod has no capacity to {doing}: {_quoted(answer)}.", DenialReason.CAPACITY)
     if _QUOTA.search(answer.detail):
         return Denied(f"A limit of the RunPod account is reached: {_quoted(answer)}.", DenialReason.QUOTA)
     return Denied(f"RunPod refused to {doing}: {_quoted(answer)}.")

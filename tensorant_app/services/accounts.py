@@ -36,6 +36,8 @@ SWEEP = "accounts.sweep"
 
 _SLACK = timedelta(seconds=30)
 """Uptimes are rounded and late: only one that is shorter by more than this is a new start."""
+_LAG = timedelta(seconds=5)
+"""A container that began so shortly before the last look may not have been shown by it."""
 _LIVE = frozenset(MachineState) - LIFECYCLE.final
 
 
@@ -52,6 +54,7 @@ class Known:
     provider_id: str | None
     rate: HourlyRate | None
     container_began_at: datetime | None
+    container_uptime: float | None
     absent_looks: int
     ask_sent_at: datetime | None
     release_sent_at: datetime | None
@@ -67,7 +70,8 @@ class Change:
     id: UUID
     sighting: Sighting
     is_restarted: bool
-    container_began_at: datetime | None
+    container: tuple[datetime, float] | None
+    """When its container began and the uptime that said so, where that is news."""
     wakes: bool
     """Its job has something to do at once."""
 
@@ -123,8 +127,19 @@ def known_machines(session: Session, account_id: UUID) -> list[Known]:
     return [Known(*row) for row in session.execute(query)]
 
 
-def compare(known: Iterable[Known], listed: Sequence[Listed], installation: str, at: datetime) -> Diff:
-    """Plain comparison; a listing that failed never comes here. Other installations' machines are nobody's business."""
+def last_look(session: Session, account_id: UUID) -> datetime | None:
+    """When the account was listed last."""
+    account = session.get(Account, account_id)
+    return account.looked_at if account else None
+
+
+def compare(
+    known: Iterable[Known], listed: Sequence[Listed], installation: str, at: datetime, last: datetime | None
+) -> Diff:
+    """Plain comparison; a listing that failed never comes here. Other installations' machines are nobody's business.
+
+    `last` is when the account was listed before.
+    """
     ours: defaultdict[str, list[Listed]] = defaultdict(list)
     for machine in listed:
         if machine.installation == installation:
@@ -132,7 +147,7 @@ def compare(known: Iterable[Known], listed: Sequence[Listed], installation: str,
     changes = []
     for row in known:
         found = ours.pop(row.name, ())
-        if change := _change(row, found, installation, at):
+        if change := _change(row, found, installation, at, last):
             changes.append(change)
     alive = {name: [m for m in found if m.presence is not Presence.GONE] for name, found in ours.items()}
     return Diff(changes, {name: found for name, found in alive.items() if found})
@@ -216,7 +231,9 @@ def open_account(session: Session, account_id: UUID, organization_id: UUID | Non
         session.add(Account(id=account_id, organization_id=organization_id))
 
 
-def _change(row: Known, found: Sequence[Listed], installation: str, at: datetime) -> Change | None:
+def _change(
+    row: Known, found: Sequence[Listed], installation: str, at: datetime, last: datetime | None
+) -> Change | None:
     sighting = _sighting(row, found, installation, at)
     if sighting.presence is Presence.ABSENT:
         # Before the delete call an absence of a machine to be deleted proves nothing.
@@ -224,13 +241,23 @@ def _change(row: Known, found: Sequence[Listed], installation: str, at: datetime
         if is_going and row.release_sent_at is None:
             return None
         return Change(row.id, sighting, False, None, wakes=row.state is not MachineState.ASKED)
-    began = at - timedelta(seconds=sighting.uptime) if sighting.uptime else None
-    is_first = began is not None and row.container_began_at is None
-    is_restarted = began is not None and not is_first and began > (row.container_began_at or at) + _SLACK
+    is_restarted = _is_restarted(row, sighting, last)
+    is_first = bool(sighting.uptime) and row.container_began_at is None
     is_known = not is_restarted and _says_the_same(row, sighting) and row.state is not MachineState.ASKED
     if is_known and not is_first:
         return None
-    return Change(row.id, sighting, is_restarted, began if is_first or is_restarted else None, wakes=not is_known)
+    news = sighting.uptime if is_first or is_restarted else None
+    container = (at - timedelta(seconds=news), news) if news else None
+    return Change(row.id, sighting, is_restarted, container, wakes=not is_known)
+
+
+def _is_restarted(row: Known, seen: Sighting, last: datetime | None) -> bool:
+    """Its uptime went backwards. One that only stands still, or lags, is the provider's number, not a new start."""
+    if not seen.uptime or row.container_began_at is None or seen.uptime == row.container_uptime:
+        return False
+    began = seen.at - timedelta(seconds=seen.uptime)
+    was_up_then = last is not None and began + _LAG < last
+    return began > row.container_began_at + _SLACK and not was_up_then
 
 
 def _says_the_same(row: Known, seen: Sighting) -> bool:
@@ -268,7 +295,8 @@ def _write(row: Machine, change: Change) -> None:
         row.provider_id = seen.provider_ids[0]
     # A stopped machine says zero, and so does one that does not know yet: the last real price stays.
     row.rate = seen.rate if seen.rate is not None and seen.rate.per_hour else row.rate
-    row.container_began_at = change.container_began_at or row.container_began_at
+    if change.container is not None:
+        row.container_began_at, row.container_uptime = change.container
     row.boots += change.is_restarted
 
 

@@ -117,6 +117,9 @@ def save_connection(session: Session, caller: Caller, kind: ConnectionKind, type
     row.last_four = secrets[LAST_FOUR_OF[kind]][-4:]
     row.shown, row.changed_at, row.revision, row.facts = shown, at, row.revision + 1, {}
     _ask_check(session, row)
+    if kind is ConnectionKind.RUNPOD_COMPUTE:
+        # What the key before was not allowed to delete is asked for at once, not at the end of a pause.
+        accounts.look_again(session, row.id)
     write_audit(
         session, caller, action, row.id, kind=kind.value, last_four=row.last_four, volume=shown.get("volume_id")
     )

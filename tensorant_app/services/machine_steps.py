@@ -48,6 +48,7 @@ def facts_of(machine: Machine | MachineView) -> MachineFacts:
         rate_limit=machine.rate_limit,
         deadline=machine.deadline,
         stop_wanted=machine.stop_wanted_at is not None,
+        was_up=machine.container_began_at is not None,
     )
 
 

@@ -49,6 +49,7 @@ class MachineView:
     answer_lost_at: datetime | None
     held_at: datetime | None
     started_at: datetime | None
+    container_began_at: datetime | None
     provider_id: str | None
     provider_ids: Sequence[str]
     provider_status: str

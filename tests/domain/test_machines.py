@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -122,6 +123,20 @@ def test_only_the_provider_or_repeated_absence_confirms_a_release() -> None:
     assert verb(
         facts(MachineState.RELEASE_FAILED, absent_since=NOON - HOUR, absent_looks=2), seen(Presence.ABSENT)
     ) == ("confirm")
+
+
+@pytest.mark.parametrize(("was_up", "expected"), [(True, "confirm"), (False, None)])
+def test_a_young_machine_that_was_up_is_released_on_the_same_proof_as_an_old_one(
+    was_up: bool, expected: str | None
+) -> None:
+    young = facts(
+        MachineState.RELEASING,
+        asked=NOON - timedelta(minutes=3),
+        absent_since=NOON - timedelta(minutes=1),
+        absent_looks=2,
+    )
+
+    assert verb(replace(young, was_up=was_up), seen(Presence.ABSENT)) == expected
 
 
 @pytest.mark.parametrize("state", [MachineState.RELEASED, MachineState.ABSENT])

@@ -340,6 +340,26 @@ class TestRestarts:
 
         assert rented.row(machine_id).boots == 1
 
+    @pytest.mark.parametrize("stale", [7, 1_800])
+    def test_an_uptime_that_stands_still_is_no_restart(self, rented: Rented, machine_id: UUID, stale: int) -> None:
+        name = rented.row(machine_id).name
+        rented.provider.uptimes[name] = stale
+        rented.after(seconds=12)
+        before = rented.row(machine_id).boots
+
+        rented.after(minutes=4)
+
+        assert rented.row(machine_id).boots == before
+        assert rented.row(machine_id).state is MachineState.HELD
+
+    def test_an_uptime_that_is_told_once_a_minute_is_no_restart(self, rented: Rented, machine_id: UUID) -> None:
+        name = rented.row(machine_id).name
+        for _ in range(5):
+            rented.provider.uptimes[name] += 60
+            rented.after(seconds=60)
+
+        assert rented.row(machine_id).boots == 1
+
 
 class TestLostAnswers:
     def test_it_is_found_by_its_name_within_seconds_and_asked_once(self, rented: Rented) -> None:

@@ -316,6 +316,9 @@ CASES: dict[str, Case] = {
         Permission.SPEND,
         lambda s, c, w: recoveries.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
     ),
+    "recoveries.show_evaluation_machine": Case(
+        Permission.SEE, lambda s, c, w: recoveries.show_evaluation_machine(s, c, w.queued_evaluation)
+    ),
     "recoveries.show_recovery": Case(Permission.SEE, lambda s, c, w: recoveries.show_recovery(s, c, w.failed_run)),
     "recoveries.verify_run": Case(
         Permission.SPEND, lambda s, c, w: recoveries.verify_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY))

@@ -1,0 +1,275 @@
+"""Tapes of a rented machine's worst days, each with the one right ending: what was asked, what is shown, what it cost."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.tapes.play import Played, play
+
+NOON = "2026-11-03T12:00:00Z"
+RUN = {"id": "r-8", "pod_name": "tune-r-8", "list_price_limit": 1.5, "max_runtime_hours": 2}
+AT_WORK = {**RUN, "pod": "pod_z1", "cost": 1.2}
+POD = "/v2/pods/pod_z1"
+GONE = {"on": f"GET {POD}", "status": 404, "body": {"title": "Not Found", "status": 404, "detail": "pod not found"}}
+
+
+def pod(status: str = "RUNNING", uptime: int | None = 90, *, cost: float = 1.2, **changes: Any) -> dict[str, Any]:
+    runtime = None if uptime is None else {"uptime": uptime, "gpus": [], "ports": []}
+    return {
+        "id": "pod_z1",
+        "name": "tune-r-8",
+        "status": status,
+        "gpu": {"id": "NVIDIA L40S", "count": 1},
+        "cost": cost,
+        "dataCenterId": "EU-TEST-2",
+        "runtime": runtime,
+        "actions": ["stop", "terminate"],
+        **changes,
+    }
+
+
+def says(on: str, status: int | None, body: Any = None, **more: Any) -> dict[str, Any]:
+    return {"on": on, "status": status, "body": body, **more}
+
+
+def problem(status: int, detail: str, **more: Any) -> dict[str, Any]:
+    return {"title": "x", "status": status, "detail": detail, **more}
+
+
+@pytest.fixture
+def tell(tmp_path: Path) -> Any:
+    def tell(run: dict[str, Any], *replies: dict[str, Any], events: Sequence[str] = (), **more: Any) -> Played:
+        path = tmp_path / "input-tape.json"
+        path.write_text(json.dumps({"clock": NOON, "run": run, "replies": replies, "events": list(events), **more}))
+        return play(path, tmp_path)
+
+    return tell
+
+
+def deletes(played: Played) -> int:
+    return played.calls.get(f"DELETE {POD}", 0)
+
+
+def test_no_capacity_is_one_request_a_launch_and_costs_nothing(tell: Any) -> None:
+    refusal = says("POST /v2/pods", 400, problem(400, "There are no instances available with these specifications"))
+    listed = says("GET /v2/pods", 200, {"pods": [], "nextCursor": None})
+
+    played = tell(RUN, refusal, listed, events=["owner launches once", "owner launches again 7 minutes later"])
+
+    assert played.calls["POST /v2/pods"] == 2
+    assert (played.end.label, played.end.slot_held, played.end.estimate) == ("Failed", False, "0.00")
+    assert "no capacity" in played.end.reason
+    assert "NVIDIA L40S in EU-TEST-1" in played.end.reason
+
+
+def test_an_image_that_cannot_be_pulled_ends_after_twenty_minutes_with_the_providers_own_words(tell: Any) -> None:
+    played = tell(
+        RUN,
+        says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+        says(f"GET {POD}", 200, pod("STARTING", None), repeat_until="+30m"),
+        says(f"GET {POD}/logs", 200, "error pulling image: manifest unknown\n", repeat=True),
+        says(f"DELETE {POD}", 204),
+        {**GONE, "after": "DELETE"},
+    )
+
+    failed = next(mark for mark in played.marks if mark.label == "Failed")
+    assert failed.at == "2026-11-03T12:20:00Z"
+    assert "manifest unknown" in failed.reason
+    assert (failed.estimate, failed.slot_held, failed.badge) == ("0.40", True, "Releasing")
+    assert deletes(played) == 1
+    assert not played.end.slot_held
+
+
+def test_a_refused_field_is_quoted_and_is_no_lack_of_capacity(tell: Any) -> None:
+    detail = problem(422, "Request validation failed.", errors=["$: additional properties 'gpuTypeIds' not allowed"])
+
+    played = tell(RUN, says("POST /v2/pods", 422, detail))
+
+    assert played.calls["POST /v2/pods"] == 1
+    assert "'gpuTypeIds' not allowed" in played.end.reason
+    assert "capacity" not in played.end.reason
+
+
+def test_a_gpu_that_is_too_old_is_given_back_before_anything_is_downloaded(tell: Any) -> None:
+    played = tell(
+        RUN,
+        says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+        says(f"GET {POD}", 200, pod(uptime=40), repeat=True),
+        says("trainer first message", 200, {"gpu_count": 1, "compute_capability": "7.5", "gpu_name": "old GPU"}),
+        says(f"DELETE {POD}", 204),
+        {**GONE, "after": "DELETE"},
+    )
+
+    assert (played.end.label, played.end.machine) == ("Failed", "released")
+    assert "compute capability 7.5" in played.end.reason
+    assert deletes(played) == 1
+
+
+class TestALostAnswer:
+    OTHER = pod(id="pod_o", name="tune-r-80")
+
+    def test_is_looked_for_by_the_whole_name_and_adopted_without_a_second_request(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 502, "<html>bad gateway</html>"),
+            says("GET /v2/pods", 200, {"pods": [self.OTHER]}, times=3),
+            says("GET /v2/pods", 200, {"pods": [self.OTHER, pod("STARTING", None)]}, repeat=True),
+            says(f"GET {POD}", 200, pod(uptime=15), repeat=True),
+        )
+
+        assert played.marks[0].label == "Checking launch"
+        assert played.calls["POST /v2/pods"] == 1
+        assert played.facts["provider_id"] == "pod_z1"
+        assert (played.end.label, played.end.estimate) == ("Training", "0.90")
+        assert "DELETE /v2/pods/pod_o" not in played.calls
+
+    def test_that_never_shows_keeps_its_slot_until_a_person_confirms(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", None, fault="time-out"),
+            says("GET /v2/pods", 200, {"pods": [self.OTHER]}),
+            events=["+9m: nothing yet", "+12m: nothing yet", "+15m: member confirms that the Pod is absent"],
+        )
+
+        early, late = played.at("+9m"), played.at("+12m")
+        assert (early.label, early.slot_held, early.can_confirm_absent) == ("Checking launch", True, False)
+        assert (late.label, late.slot_held, late.can_confirm_absent) == ("Checking launch", True, True)
+        assert (played.end.label, played.end.machine, played.end.slot_held) == ("Cancelled", "absent", False)
+        assert played.calls["POST /v2/pods"] == 1
+
+
+class TestARelease:
+    def test_that_fails_three_times_holds_the_slot_until_the_provider_says_terminated(self, tell: Any) -> None:
+        played = tell(
+            {**AT_WORK, "state": "Adapter ready, releasing"},
+            says(f"DELETE {POD}", 503, problem(503, "try later"), times=1),
+            says(f"DELETE {POD}", None, fault="time-out", times=2),
+            says(f"DELETE {POD}", 204),
+            says(f"GET {POD}", 200, pod(), until="DELETE 204"),
+            says(f"GET {POD}", 200, pod("TERMINATED", None, cost=0), after="DELETE 204"),
+        )
+
+        stuck = next(mark for mark in played.marks if mark.machine == "release_failed")
+        assert (stuck.label, stuck.badge, stuck.slot_held) == ("Adapter ready", "GPU release failed", True)
+        assert deletes(played) == 4
+        assert (played.end.label, played.end.machine, played.end.slot_held) == ("Adapter ready", "released", False)
+
+    def test_of_a_container_that_starts_again_and_again_trains_once(self, tell: Any) -> None:
+        words = [
+            {"boot": 1, "event": "start"},
+            {"boot": 1, "event": "finished", "manifest": "ok"},
+            {"boot": 2, "event": "start"},
+        ]
+        played = tell(
+            AT_WORK,
+            says("trainer messages", 200, words),
+            says(f"GET {POD}", 200, pod(uptime=2_400), times=1),
+            says(f"GET {POD}", 200, pod(uptime=2), times=1),
+            says(f"GET {POD}", 200, pod(uptime=5)),
+            says(f"DELETE {POD}", 204),
+            {**GONE, "after": "DELETE"},
+        )
+
+        assert played.facts["training_starts"] == 1
+        assert (played.end.label, played.end.machine) == ("Adapter ready", "released")
+        assert deletes(played) == 1
+
+    def test_that_the_key_may_not_do_is_done_as_soon_as_another_key_is_saved(self, tell: Any) -> None:
+        forbidden = problem(403, "no write access")
+        played = tell(
+            {**AT_WORK, "state": "Training"},
+            says(f"GET {POD}", 200, pod(uptime=1_000), repeat=True),
+            says(f"DELETE {POD}", 403, forbidden, until="new key"),
+            says(f"DELETE {POD}", 204, after="new key"),
+            {**GONE, "after": "DELETE 204"},
+            events=["member cancels the run at +20m", "owner stores a key with write access at +35m"],
+        )
+
+        told = played.at("owner stores")
+        assert (told.label, told.badge, told.estimate) == ("Cancelled", "GPU release failed", "0.70")
+        assert "may not delete Pods" in told.reason
+        gone = next(mark for mark in played.marks if mark.machine == "released")
+        assert gone.at <= "2026-11-03T12:37:00Z"
+
+
+class TestMoney:
+    def test_a_late_bill_in_pieces_over_the_night_of_the_clocks_is_exact(self, tell: Any) -> None:
+        def hour(start: str, amount: float, of: str = "pod_z1") -> dict[str, Any]:
+            return {"podId": of, "startTime": start, "totalAmount": amount}
+
+        first = [hour("2026-10-24T22:00:00Z", 0.3005), hour("2026-10-24T22:00:00Z", 9.9, "pod_of_another")]
+        whole = [*first, hour("2026-10-24T23:00:00Z", 1.2011), hour("2026-10-25T00:00:00Z", 0.8007)]
+        late = "2026-10-25T02:30:00Z"
+        played = tell(
+            {**AT_WORK, "started": "2026-10-24T22:45:00Z", "released": "2026-10-25T00:40:00Z"},
+            says(f"GET {POD}", 200, pod(uptime=0, cost=0.0), times=3),
+            says(f"GET {POD}", 200, pod(uptime=300), repeat=True),
+            says("GET /v2/billing/pods", 200, {"records": []}, until="2026-10-25T01:30:00Z"),
+            says("GET /v2/billing/pods", 200, {"records": first}, until=late),
+            says("GET /v2/billing/pods", 200, {"records": whole}, repeat=True),
+            says("GET /v2/billing/pods without both startTime and endTime", 400, problem(400, "both or none")),
+            clock="2026-10-24T22:45:00Z",
+            server_timezone="Europe/Berlin",
+        )
+
+        assert played.facts["deadline"] == "2026-10-25T00:45:00Z"
+        assert (played.end.estimate, played.end.machine) == ("2.30", "released")
+        assert (played.at(late).actual, played.at(late).spend) == ("0.3005", "open")
+        assert played.end.actual == "2.3023"
+        assert all(mark.estimate != "0.00" for mark in played.marks if mark.at > "2026-10-24T22:46")
+
+    def test_a_machine_that_disappears_a_second_time_ends_the_run_where_it_was(self, tell: Any) -> None:
+        limited = says(f"GET {POD}", 429, problem(429, "slow down"), headers={"Retry-After": "15"}, times=1)
+        played = tell(
+            AT_WORK,
+            says(f"GET {POD}", 200, pod(uptime=600), until="+12m"),
+            limited,
+            GONE,
+            says("GET /v2/pods", 200, {"pods": []}, repeat=True),
+            says(f"DELETE {POD}", 404, problem(404, "pod not found")),
+            events=["+12m: the host is lost at step 17 of 60"],
+        )
+
+        assert played.at("+12m").estimate == "0.24"
+        assert (played.end.label, played.end.slot_held) == ("Failed", False)
+        assert "second time at step 17 of 60" in played.end.reason
+        assert "POST /v2/pods" not in played.calls
+
+    def test_one_look_that_does_not_find_it_is_not_enough(self, tell: Any) -> None:
+        played = tell(
+            AT_WORK,
+            says(f"GET {POD}", 200, pod(uptime=600), until="+12m"),
+            {**GONE, "times": 1},
+            says(f"GET {POD}", 200, pod(uptime=1_500), repeat=True),
+        )
+
+        assert (played.end.label, played.end.machine) == ("Training", "held")
+
+
+def test_a_container_that_starts_again_goes_on_from_its_checkpoint_and_says_so(tell: Any) -> None:
+    words = [
+        *({"event": "step", "n": n} for n in range(1, 9)),
+        {"event": "checkpoint", "step": 6},
+        {"event": "trainer starts", "found": ["checkpoint-6"]},
+        *({"event": "step", "n": n} for n in range(7, 13)),
+        {"event": "finished", "boot": 2},
+    ]
+    played = tell(
+        {**AT_WORK, "steps": 12},
+        says("trainer messages", 200, words),
+        says(f"GET {POD}", 200, pod(uptime=500), until="+95s"),
+        says(f"GET {POD}", 200, pod(uptime=4), until="+110s"),
+        says(f"GET {POD}", 200, pod(uptime=30), repeat=True),
+        says(f"DELETE {POD}", 204),
+        {**GONE, "after": "DELETE"},
+    )
+
+    assert [n for boot, n in played.facts["steps"] if boot == 2] == list(range(7, 13))
+    assert played.facts["boots"] == 2
+    assert played.end.label == "Adapter ready"
+    assert played.end.estimate == played.marks[-1].estimate != "0.00"
