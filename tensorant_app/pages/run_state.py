@@ -162,8 +162,9 @@ class RunPageState(AppState):
 
     def _forget(self) -> None:
         """Nothing of the run that this tab showed before is taken for one of this run."""
-        self._curves, self._total = None, 0
+        self._curves, self._total, self._answers = None, 0, ""
         self.has_points, self.lines, self.fresh, self.points = False, [], [], []
+        self.checkpoints, self.prompts = [], []
         self.loss_figure, self.gradient_figure, self.speed_figure = EMPTY, EMPTY, EMPTY
         self.trend, self.gradient, self.speed = "", "", ""
 
