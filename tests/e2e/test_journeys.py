@@ -29,7 +29,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 LONG = 120_000
 """Milliseconds: what a machine at work may take."""
-EPOCHS = 30
+EPOCHS = 12
 PINNED = "Invoice 4711 was charged twice"
 OWNER, VIEWER = "ada@northwind.example", "vera@northwind.example"
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
