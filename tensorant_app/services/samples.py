@@ -78,6 +78,6 @@ def _read(volume: FileStore, key: str) -> Iterator[Sample]:
         return
     start = max(size - _MOST_BYTES, 0)
     with volume.open(key, start) as file:
-        lines = file.read().decode(errors="replace").splitlines(keepends=True)
-    # The first line of a tail may be a part of one.
-    yield from load_lines(Sample, lines[1:] if start else lines)
+        whole = file.read().split(b"\n")[1 if start else 0 : -1]
+    # Not `splitlines` of the text: an answer may hold what Python takes for the end of a line, such as U+2028.
+    yield from load_lines(Sample, [f"{line.decode(errors='replace')}\n" for line in whole])
