@@ -174,6 +174,9 @@ def test_an_unknown_machine_is_terminated_by_a_person(
     expect(page.get_by_text("A machine that no run knows")).to_be_visible()
     page.get_by_role("link", name="Decide").click()
     page.get_by_role("button", name="Terminate").click()
+    expect(page.get_by_role("alertdialog")).to_be_visible()
+    page.wait_for_timeout(400)
+    assert serious_findings(page) == []
 
     page.get_by_role("alertdialog").get_by_role("button", name="Terminate").click()
 
