@@ -24,7 +24,7 @@ from tensorant_app.domain.machines import (
     is_overdue_to_start,
 )
 from tensorant_app.providers.base import FileStore, LogLine, Provider
-from tensorant_app.services import machine_steps, machines, metrics
+from tensorant_app.services import journals, machine_steps, machines, metrics
 from tensorant_app.services.connections import provider_for, volume_for
 from tensorant_app.services.machines import Look, MachineView
 from tensorant_app.services.metrics import Fold
@@ -114,6 +114,8 @@ def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileSt
     if _is_to_be_asked_again(machine, look, provider):
         _ask(lease, machine, provider)
         return
+    if volume is not None and by_account and look.is_read:
+        _bring_home(volume, machine)
     found = _fold(volume, machine, known) if volume is not None and known is not None and look.is_read else None
     with lease.write() as session:
         next_at = machines.note_look(session, machine.id, look, provider.rules)
@@ -214,11 +216,19 @@ def _quote(lines: list[LogLine]) -> str:
     return " / ".join(f"“{text[:300]}”" for text in reversed(last))
 
 
+def _bring_home(volume: FileStore, machine: MachineView) -> None:
+    """For looking at, too: what could not be brought comes with the next look."""
+    try:
+        journals.bring_home(volume, machine.outputs_key)
+    except (OSError, ProviderError) as error:
+        _log.warning("What %s wrote could not be read: %s", machine.name, error)
+
+
 def _fold(volume: FileStore, machine: MachineView, known: Fold) -> Fold | None:
     """Curves are for looking at: a file that cannot be read must not keep a machine from being released."""
     try:
         return metrics.read_on(volume, machine, known)
-    except OSError as error:
+    except (OSError, ProviderError) as error:
         _log.warning("The metrics of %s could not be read: %s", machine.name, error)
         return None
 

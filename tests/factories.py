@@ -6,11 +6,13 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID, uuid4
 
-from sqlmodel import Session
+from sqlmodel import Session, select
 
+from tensorant_app.db.accounts import StrayMachine
 from tensorant_app.db.connections import Connection
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of, reading, unit_of_work
@@ -20,6 +22,7 @@ from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Role, operator
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import machines, organizations
@@ -189,11 +192,48 @@ def connect(
     return row
 
 
+def make_stray(session: Session, organization_id: UUID, account_id: UUID, **values: Any) -> StrayMachine:
+    """A machine in the account that no row knows."""
+    now = now_of(session)
+    row = StrayMachine(
+        id=uuid4(),
+        organization_id=organization_id,
+        account_id=account_id,
+        **{
+            "name": f"tune-{uuid4()}",
+            "provider_id": f"pod{uuid4().hex[:8]}",
+            "provider_status": "RUNNING",
+            "rate": HourlyRate.dollars("0.86"),
+            "first_seen_at": now - timedelta(hours=2),
+            "seen_at": now,
+            **values,
+        },
+    )
+    session.add(row)
+    session.flush()
+    return row
+
+
 def make_order(
     organization_id: UUID, subject_id: UUID, now: datetime, *, attempt: int = 1, use: Use = Use.RUN
 ) -> Order:
     deadline = now + timedelta(hours=6)
     return Order(organization_id, use, subject_id, attempt, "fake", "fake", deadline, connection_id=ACCOUNT)
+
+
+def make_scorer(caller: Caller, project_id: UUID, version_id: UUID) -> UUID:
+    """An evaluation whose machine was asked for half an hour ago, and has not been found since."""
+    assert caller.organization_id is not None
+    with unit_of_work() as session:
+        project, version = session.get_one(Project, project_id), session.get_one(DatasetVersion, version_id)
+        row = make_baseline(session, project, version, state=EvaluationState.LAUNCHING)
+        row.attempt, then = 1, now_of(session) - timedelta(minutes=30)
+        order = make_order(caller.organization_id, row.id, then, use=Use.EVALUATION)
+        machines.ask_machine(session, order, "evaluate")
+        machine = session.exec(select(Machine).where(Machine.subject_id == row.id)).one()
+        machine.ask_sent_at = machine.answer_lost_at = machine.absent_since = then
+        machine.absent_looks, machine.rate = 9, HourlyRate.dollars("1.72")
+        return row.id
 
 
 def ask_machine(caller: Caller, run_id: UUID, now: datetime, *, attempt: int = 1) -> UUID:

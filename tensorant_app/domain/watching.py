@@ -31,15 +31,18 @@ def lookup_pause(age: timedelta) -> timedelta:
     return min(max(age, timedelta(seconds=1)), POLL)
 
 
-def read_pause(*, is_watched: bool, has_started: bool, is_ending: bool, time_left: timedelta | None) -> timedelta:
-    """Until the next read of a heartbeat. `time_left` is what the work itself expects to take."""
+def read_pause(
+    *, is_watched: bool, has_started: bool, is_ending: bool, time_left: timedelta | None, elapsed: timedelta
+) -> timedelta:
+    """Until the next read of a heartbeat. `time_left` is what the work itself expects to take.
+
+    Where it cannot say, never longer than it has taken so far: short work must not be paid for minutes after its end.
+    """
     if is_watched:
         return WATCHED
     if not has_started or is_ending:
         return OFTEN
-    if time_left is None:
-        return RARELY
-    return min(max(time_left, OFTEN), RARELY)
+    return min(max(elapsed if time_left is None else time_left, OFTEN), RARELY)
 
 
 def release_pause(tries: int, *, was_taken: bool) -> timedelta:
@@ -49,11 +52,11 @@ def release_pause(tries: int, *, was_taken: bool) -> timedelta:
     return min(first * int(2**doublings), LONGEST_RETRY)
 
 
-def time_left(step: int, total_steps: int, elapsed: float) -> timedelta | None:
-    """By the speed so far; None before the first step."""
-    if step <= 0 or total_steps <= 0:
+def time_left(done: int, total: int, elapsed: float) -> timedelta | None:
+    """By the speed so far, in steps or in rows; None before the first one."""
+    if done <= 0 or total <= 0:
         return None
-    return timedelta(seconds=elapsed / step * max(total_steps - step, 0))
+    return timedelta(seconds=elapsed / done * max(total - done, 0))
 
 
 def earliest(*times: datetime | None) -> datetime | None:

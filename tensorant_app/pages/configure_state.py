@@ -74,6 +74,8 @@ class ConfigureState(AppState):
     _baselines: tuple[BaselineChoice, ...] = ()
     _unsaved: dict[str, str] = {}
     """Typed while it could not be kept, such as after the session ended; the next keep takes it along."""
+    _is_saved: bool = False
+    """It is done with: what was typed last may be told after it, and must not begin the next one."""
     _turn: int = 0
     """Of the checks: an older look never overwrites a newer one."""
     _needed: int = 0
@@ -96,7 +98,7 @@ class ConfigureState(AppState):
         self.base, self.revision = view.base_repo_id, view.base_revision[:12]
         self.kept = f"Form kept {_clock(view.kept_at)}" if view.kept_at else ""
         self.versions = [Option(str(choice.id), choice.label) for choice in view.versions]
-        self.is_loaded = True
+        self.is_loaded, self._is_saved = True, False
         self._show(dict(view.typed), estimate, anew=True)
         return ConfigureState.check
 
@@ -165,6 +167,7 @@ class ConfigureState(AppState):
             if self.fields:
                 self.wrong = {name: self.fields.get(name, "") for name in NAMES}
             return None
+        self._is_saved = True
         return rx.redirect(routes.run(project, made))
 
     @rx.event(background=True)
@@ -210,6 +213,8 @@ class ConfigureState(AppState):
 
     async def _take(self, changes: Mapping[str, str], *, anew: bool) -> list[EventSpec] | None:
         """Keep the form with these changes; refused, it stays in the browser and goes along with the next one."""
+        if self._is_saved:
+            return None
         project = segment(self, "projects")
         typed = {**self.typed, **self._unsaved, **{name: text for name, text in changes.items() if name in NAMES}}
 

@@ -23,6 +23,7 @@ from tensorant_app.domain.connections import CREDENTIALS, ConnectionKind, Creden
 from tensorant_app.pages.connection_words import NO_ACCOUNT, AccountCard, card_of
 from tensorant_app.pages.frame import ENTER, fault, framed
 from tensorant_app.pages.lists import put
+from tensorant_app.pages.strays import StraysState, strays_card, terminate_dialog
 from tensorant_app.services import connecting, sessions, slots
 from tensorant_app.services.connecting import ConnectionView
 from tensorant_app.services.slots import SlotsView
@@ -146,7 +147,9 @@ def _look(session: Any, caller: Any) -> tuple[Sequence[ConnectionView], SlotsVie
     return connecting.list_connections(session, caller), slots.show_slots(session, caller)
 
 
-@rx.page(route=routes.CONNECTIONS, title="Connections · Tensorant", on_load=[*ENTER, ConnectionsState.load])
+@rx.page(
+    route=routes.CONNECTIONS, title="Connections · Tensorant", on_load=[*ENTER, ConnectionsState.load, StraysState.load]
+)
 def connections_page() -> rx.Component:
     state = ConnectionsState
     return framed(
@@ -156,6 +159,7 @@ def connections_page() -> rx.Component:
             ~state.is_loading,
             columns(
                 [
+                    strays_card(),
                     _account(_COMPUTE, state.compute, state.save_compute),
                     _account(_STORAGE, state.storage, state.save_storage),
                 ],
@@ -163,6 +167,7 @@ def connections_page() -> rx.Component:
             ),
         ),
         _removal(),
+        terminate_dialog(),
         crumbs=[Crumb("Connections")],
         project=False,
         said=rx.cond(state.compute.is_there, state.compute.sentence, ""),

@@ -12,13 +12,13 @@ from tensorant_app.components.buttons import button
 from tensorant_app.components.cards import page_head
 from tensorant_app.components.empty import empty_state
 from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
-from tensorant_app.components.texts import phone_only, when
+from tensorant_app.components.texts import dash_if_empty, meta, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.evaluations import EvaluationKind
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, start_of
-from tensorant_app.pages.words import ago, exact
+from tensorant_app.pages.words import ago, exact, price_of
 from tensorant_app.services import scorecards
 from tensorant_app.services.scorecards import ListedEvaluation
 from tensorant_app.state import AppState, id_of
@@ -36,6 +36,8 @@ class EvaluationRow:
     f1: str
     has_verdict: bool
     passed: bool
+    spent: str
+    spent_word: str
     created: str
     created_exact: str
 
@@ -60,6 +62,7 @@ class EvaluationsState(AppState):
 
 def _row_of(project: str, one: ListedEvaluation) -> EvaluationRow:
     is_baseline = one.kind is EvaluationKind.BASELINE
+    spent, word = price_of(one.spend)
     return EvaluationRow(
         href=routes.scorecard(project, one.id),
         name="Baseline" if is_baseline else one.run_name,
@@ -71,6 +74,8 @@ def _row_of(project: str, one: ListedEvaluation) -> EvaluationRow:
         f1=_percent(one.scores.get("token_f1")),
         has_verdict=one.verdict is not None,
         passed=bool(one.verdict and one.verdict["passed"]),
+        spent=spent,
+        spent_word=word,
         created=ago(one.created_at),
         created_exact=exact(one.created_at),
     )
@@ -90,6 +95,7 @@ def evaluations_page() -> rx.Component:
         Column("Exact match", number=True, phone="aside"),
         Column("Token F1", number=True),
         Column("Gate"),
+        Column("Spend", number=True),
         Column("Created"),
     ]
     empty = empty_state(
@@ -122,5 +128,6 @@ def _row(row: rx.Var[EvaluationRow]) -> rx.Component:
         cell(phone_only("exact "), row.exact_match, number=True, phone="aside"),
         cell(row.f1, number=True),
         cell(if_(row.has_verdict, gate_badge(row.passed), rx.el.span("–", class_name="gray"))),
+        cell(dash_if_empty(row.spent), if_text(row.spent, meta(" ", row.spent_word)), number=True),
         cell(when(row.created, row.created_exact), gray=True),
     )

@@ -16,8 +16,10 @@ from tensorant_app.components.navigation import ProjectLink, organization_groups
 from tensorant_app.components.shell import page_frame
 from tensorant_app.components.skeletons import skeleton_page
 from tensorant_app.components.topbar import Crumb, Viewer, running_cost
-from tensorant_app.components.values import Node, Text, given, if_, if_text, pick
+from tensorant_app.components.values import Node, Text, each, given, if_, if_text, pick
+from tensorant_app.domain.machines import Use
 from tensorant_app.pages.lists import put
+from tensorant_app.pages.machine_actions import MachineActions
 from tensorant_app.pages.words import ago
 from tensorant_app.services import projects
 from tensorant_app.services.projects import ProjectView, Surroundings, Unreleased
@@ -26,6 +28,19 @@ from tensorant_app.state import AppState, Work, id_of
 _OUTSIDE = ("", "new")
 """What follows /projects/ where no project is open."""
 _LOOK_SECONDS = 5.0
+
+
+_MOST_ALARMS = 3
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """One amber line over every page: a machine that may still be paid for although nobody wants it."""
+
+    machine: str
+    words: str
+    href: str
+    has_failed: bool
 
 
 @dataclass(frozen=True)
@@ -45,8 +60,10 @@ class ProjectState(AppState):
     runs: str = ""
     viewer: Viewer = Viewer()
     running: str = ""
-    unreleased: str = ""
-    """Said in the amber banner; empty while every machine is accounted for."""
+    rate: str = "$0"
+    alarms: list[Alarm] = []
+    """Empty while every machine is accounted for."""
+    refused_key: str = ""
     is_there: bool = False
     """Looked up and found. Where it is not and an error stands, the address leads nowhere."""
 
@@ -80,7 +97,9 @@ class ProjectState(AppState):
             projects=[ProjectLink(str(one.id), one.name, one.base_repo_id) for one in found.projects],
             runs=str(found.runs) if found.runs else "",
             running=f"{found.running} running" if found.running else "",
-            unreleased=_say_unreleased(found.unreleased),
+            rate=str(found.rate) if found.rate else "$0",
+            alarms=_alarms(found.unreleased),
+            refused_key=found.refused_key or "",
         )
         return True
 
@@ -133,8 +152,8 @@ def framed(
         viewer=ProjectState.viewer,
         switcher=_switcher("projects-menu"),
         phone_switcher=_switcher("projects-menu-phone"),
-        running=running_cost(ProjectState.running, "$0"),
-        banner=if_text(ProjectState.unreleased, banner(ProjectState.unreleased)),
+        running=running_cost(ProjectState.running, ProjectState.rate),
+        banner=_banners(),
         said=said,
         full_width=full_width,
         is_alive=rx.State.is_hydrated,
@@ -176,12 +195,55 @@ def _facts(view: ProjectView) -> ProjectFacts:
     return ProjectFacts(str(view.id), view.name, view.base_repo_id, view.base_revision, view.base_parameters)
 
 
-def _say_unreleased(machines: Sequence[Unreleased]) -> str:
-    if not machines:
+def _banners() -> rx.Component:
+    """One for each machine that is not accounted for, and one while the account's key is refused."""
+    key = banner(
+        ProjectState.refused_key,
+        " Machines there can neither be seen nor released until the key is replaced.",
+        actions=[button("Connections", kind="amber", size="sm", href=routes.CONNECTIONS)],
+    )
+    return rx.fragment(*each(ProjectState.alarms, _alarm), if_text(ProjectState.refused_key, key))
+
+
+def _alarm(alarm: rx.Var[Alarm]) -> rx.Component:
+    retry = button(
+        "Retry cleanup",
+        kind="amber",
+        size="sm",
+        on_click=MachineActions.retry_cleanup(alarm.machine),
+        disabled=~AppState.me.may_spend,
+    )
+    return banner(
+        alarm.words,
+        actions=[
+            if_text(alarm.href, button("Open", kind="amber", size="sm", href=alarm.href)),
+            if_(alarm.has_failed, retry),
+        ],
+    )
+
+
+def _alarms(machines: Sequence[Unreleased]) -> list[Alarm]:
+    """The first few, each on its own line; how many more there are stands in the last."""
+    found = [_alarm_of(machine) for machine in machines[:_MOST_ALARMS]]
+    if more := len(machines) - len(found):
+        are = "1 more machine is" if more == 1 else f"{more} more machines are"
+        found.append(Alarm("", f"{are} not confirmed released.", "", has_failed=False))
+    return found
+
+
+def _alarm_of(machine: Unreleased) -> Alarm:
+    words = (
+        f"The machine {machine.name} ({machine.gpu_type}) is not confirmed released, asked {ago(machine.since)}, and "
+        "may still be billed. Tensorant keeps asking until the release is proved."
+    )
+    return Alarm(str(machine.id), words, _place_of(machine), machine.has_failed)
+
+
+def _place_of(machine: Unreleased) -> str:
+    if machine.project_id is None:
         return ""
-    are = "1 machine is" if len(machines) == 1 else f"{len(machines)} machines are"
-    names = ", ".join(f"{machine.name} ({machine.gpu_type}, asked {ago(machine.since)})" for machine in machines[:3])
-    return f"{are} not confirmed released: {names}. Tensorant keeps asking until the release is proved."
+    build = routes.run if machine.use is Use.RUN else routes.scorecard
+    return build(machine.project_id, machine.subject_id)
 
 
 def _initials(name: str) -> str:

@@ -66,7 +66,7 @@ def machine_of(run: RunDetails) -> Machine:
         state=found.state.value,
         place="This computer" if found.provider == "local" else gpus,
         data_center=found.data_center or "",
-        status=found.provider_status if found.is_rented else "",
+        status=found.provider_status if found.is_rented and not found.released_at else "",
         price=str(found.rate) if found.rate and found.is_rented else "",
         attempt=str(found.attempt),
         boots=str(found.boots) if found.boots > 1 else "",
@@ -110,7 +110,7 @@ def machine_card(machine: rx.Var[Machine]) -> rx.Component:
         if_text(machine.sentence, rx.el.p(machine.sentence, class_name="meta")),
         rx.el.div(
             copy_button(machine.name, label="Copy name", words=True),
-            if_(machine.is_rented, out_link("Open Pod in RunPod", PODS)),
+            if_(machine.is_rented & (machine.released == ""), out_link("Open Pod in RunPod", PODS)),
             class_name="row wrap",
             style={"margin_left": "-8px"},
         ),

@@ -13,14 +13,15 @@ from tensorant_app.components.cards import card, choice, columns, list_row, page
 from tensorant_app.components.icons import icon
 from tensorant_app.components.links import bare_link, link
 from tensorant_app.components.sparks import signed
-from tensorant_app.components.stats import Fact, big_number, data_list
+from tensorant_app.components.stats import Fact, data_list
 from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
 from tensorant_app.components.texts import dash_if_empty, meta, mono, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import each, if_
+from tensorant_app.pages.compute_card import Compute, Month, compute_card, compute_of, month_card, month_of
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
-from tensorant_app.pages.words import ago, exact
+from tensorant_app.pages.words import ago, exact, price_of
 from tensorant_app.services import overview
 from tensorant_app.services.overview import Need, OverviewView, RunGlance, Thing
 from tensorant_app.state import AppState, id_of
@@ -49,6 +50,8 @@ class GlanceRow:
     has_verdict: bool
     passed: bool
     difference: str
+    spent: str
+    spent_word: str
 
 
 @dataclass(frozen=True)
@@ -73,6 +76,8 @@ class OverviewState(AppState):
     live: list[GlanceRow] = []
     recent: list[GlanceRow] = []
     facts: DataFacts = DataFacts()
+    compute: Compute = Compute()
+    month: Month = Month()
     step: int = 0
     """Of the path: 1 Data, 2 Baseline, 3 Run, 4 Gate; 5 when it has been walked."""
     is_scoring: bool = False
@@ -104,6 +109,8 @@ class OverviewState(AppState):
             live=[_glance(project, run) for run in found.live],
             recent=[_glance(project, run) for run in found.recent],
             facts=_facts(project, found),
+            compute=compute_of(found),
+            month=month_of(found),
             step=_step(found),
             is_scoring=found.is_scoring,
             has_data=found.has_data,
@@ -113,6 +120,8 @@ class OverviewState(AppState):
 
 
 def _need(project: str, need: Need) -> NeedRow:
+    if need.thing is Thing.STRAY:
+        return NeedRow(need.title, need.sentence, need.verb, routes.CONNECTIONS, need.thing.value, need.is_urgent)
     build = {Thing.RUN: routes.run, Thing.IMPORT: routes.import_, Thing.VERSION: routes.version}[need.thing]
     return NeedRow(need.title, need.sentence, need.verb, build(project, need.id), need.thing.value, need.is_urgent)
 
@@ -120,6 +129,7 @@ def _need(project: str, need: Need) -> NeedRow:
 def _glance(project: str, run: RunGlance) -> GlanceRow:
     percent = round(100 * run.step / run.total_steps) if run.total_steps else 0
     progress = f"Step {run.step:,} of {run.total_steps:,}" if run.total_steps else ""
+    spent, word = price_of(run.spend)
     return GlanceRow(
         run.name,
         routes.run(project, run.id),
@@ -132,6 +142,8 @@ def _glance(project: str, run: RunGlance) -> GlanceRow:
         run.passed is not None,
         bool(run.passed),
         signed(run.difference) if run.difference is not None else "",
+        spent or "$0",
+        word or "so far",
     )
 
 
@@ -189,7 +201,7 @@ def overview_page() -> rx.Component:
                 if_(OverviewState.live.length() > 0, _live()),
                 if_(OverviewState.recent.length() > 0, _recent()),
             ],
-            [_spend(), _data()],
+            [month_card(OverviewState.month), compute_card(OverviewState.compute), _data()],
         ),
         crumbs=[Crumb("Overview")],
     )
@@ -269,12 +281,10 @@ def _live() -> rx.Component:
         loss = rx.el.div(
             rx.el.div(dash_if_empty(run.loss), class_name="num"), meta("val. loss"), style={"text_align": "right"}
         )
-        price = rx.el.div(rx.el.div("$0", class_name="num"), meta("here"), style={"text_align": "right"})
+        price = rx.el.div(rx.el.div(run.spent, class_name="num"), meta(run.spent_word), style={"text_align": "right"})
         return list_row(run.name, run.reason, loss, price, href=run.href, badges=[run_badge(run.state, run.percent)])
 
-    return card(
-        *each(OverviewState.live, line), title="Running now", beside_title=[meta("on this computer")], padded=False
-    )
+    return card(*each(OverviewState.live, line), title="Running now", padded=False)
 
 
 def _recent() -> rx.Component:
@@ -302,11 +312,6 @@ def _recent() -> rx.Component:
     table = data_table(columns, OverviewState.recent, draw, caption="Recent runs", in_card=False, tall=False)
     all_runs = link("All runs", routes.runs(ProjectState.project.id))
     return card(table, title="Recent runs", right=[all_runs], padded=False, bleeds_on_phone=True)
-
-
-def _spend() -> rx.Component:
-    under = "Runs and evaluations use this computer; nothing is rented and nothing is billed."
-    return card(big_number("Spend", "$0", under=under))
 
 
 def _data() -> rx.Component:

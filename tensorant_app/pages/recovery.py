@@ -6,19 +6,19 @@ from typing import Any
 
 import reflex as rx
 
-from tensorant_app.components.buttons import action_with_reason, button, copy_button
+from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.callouts import callout, error_panel
 from tensorant_app.components.cards import card, choice, row
 from tensorant_app.components.checks import checks
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.links import out_link
-from tensorant_app.components.texts import meta, mono
+from tensorant_app.components.texts import meta
 from tensorant_app.components.uploads import upload_field
-from tensorant_app.components.values import each, if_, if_text, pick
+from tensorant_app.components.values import if_, if_text, pick
 from tensorant_app.pages.frame import fault, segment
-from tensorant_app.pages.machine_actions import MachineActions
-from tensorant_app.pages.machine_card import PODS, machine_name
+from tensorant_app.pages.machine_card import PODS
+from tensorant_app.pages.machine_panels import checking_panel, cleanup_panel
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
 from tensorant_app.pages.run_state import RunPageState as S
 from tensorant_app.services import recoveries
@@ -86,7 +86,10 @@ def trouble() -> rx.Component:
     )
     machine = rx.match(
         S.machine_trouble.kind,
-        ("release_failed", _waits(S.machine_trouble, _cleanup())),
+        (
+            "release_failed",
+            _waits(S.machine_trouble, cleanup_panel(S.machine.id, S.machine.name, is_rented=S.machine.is_rented)),
+        ),
         ("checking", _waits(S.machine_trouble, _checking())),
         quiet,
     )
@@ -114,9 +117,16 @@ def cancel_dialog(kind: Any = "red") -> rx.Component:
 
 
 def retry_draft_button() -> rx.Component:
-    """Waits, like the service behind it, until no machine of this run can still work: the second badge is gone."""
+    """Waits, like the service behind it, until no machine of this run can still work: the second badge is gone.
+
+    Solid once its machine is accounted for: until then there is something more urgent to press.
+    """
     waits = ~S.me.may_prepare | (S.head.machine != "")
-    return button("Create retry draft", kind="solid", on_click=RunActions.retry(S.head.id), disabled=waits)
+
+    def draw(kind: Any) -> rx.Component:
+        return button("Create retry draft", kind=kind, on_click=RunActions.retry(S.head.id), disabled=waits)
+
+    return rx.cond(S.machine_trouble.kind == "", draw("solid"), draw("outline"))
 
 
 def another_button() -> rx.Component:
@@ -227,64 +237,15 @@ def _resume() -> rx.Component:
     return _with_reason(act, "Price and checks are looked at anew before a machine is rented.")
 
 
-def _cleanup() -> rx.Component:
-    retry = button(
-        "Retry cleanup",
-        kind="solid",
-        size="sm",
-        on_click=MachineActions.retry_cleanup(S.machine.id),
-        disabled=~S.me.may_spend,
-    )
-    return rx.fragment(_named(), row(retry, _open_pod(), _viewer_reason(), wraps=True))
-
-
 def _checking() -> rx.Component:
-    """Whether it exists decides the account's list; what is enabled here only writes down what a person saw there."""
-    off = (S.ways.confirm_absent != "") | ~S.me.may_spend
-    confirm = named_dialog(
-        "Confirm that no Pod was rented?",
-        rx.fragment(
-            "You looked at RunPod's list of Pods and found none named ",
-            mono(S.machine.name),
-            ". The run ends as cancelled. A Pod that appears later all the same is deleted.",
-        ),
-        confirm_label="Confirm absent Pod",
-        cancel_label="Keep looking",
-        is_open=False,
-        on_open_change=None,
+    return checking_panel(
+        S.machine.name,
+        S.ways.confirm_absent,
+        S.ways.twins,
+        is_rented=S.machine.is_rented,
         on_confirm=RecoveryState.confirm_absent,
-        error=AppState.error,
-        reasons=AppState.reasons,
-        trigger=button("Confirm absent Pod", kind="solid", size="sm", disabled=off),
+        end="The run ends as cancelled.",
     )
-    several = rx.el.div(
-        rx.el.p("RunPod lists several Pods of this name. Delete all but one of them there; the last one is taken."),
-        rx.el.ul(*each(S.ways.twins, lambda one: rx.el.li(mono(one))), class_name="reasons"),
-    )
-    return if_(
-        S.machine.is_rented,
-        rx.fragment(
-            _named(),
-            if_(S.ways.twins.length() > 0, several),
-            row(confirm, _open_pod(), meta(S.ways.confirm_absent), _viewer_reason(), wraps=True),
-        ),
-    )
-
-
-def _named() -> rx.Component:
-    return rx.el.div(
-        machine_name(S.machine.name),
-        copy_button(S.machine.name, label="Copy name", words=True),
-        class_name="row wrap",
-    )
-
-
-def _open_pod() -> rx.Component:
-    return if_(S.machine.is_rented, out_link("Open Pod in RunPod", PODS))
-
-
-def _viewer_reason() -> rx.Component:
-    return if_(S.me.may_spend, rx.fragment(), meta(READ_ONLY))
 
 
 def _reason(calm: str) -> rx.Component:

@@ -10,7 +10,7 @@ from tensorant_app.components.sparks import Interval, Spark, interval, signed, s
 from tensorant_app.domain.run_groups import STATES, RunGroup
 from tensorant_app.domain.runs import RunState
 from tensorant_app.pages.launch_words import say_span
-from tensorant_app.pages.words import ago, exact
+from tensorant_app.pages.words import ago, exact, price_of
 from tensorant_app.services.run_list import RunLine, RunPage
 
 CELL = 90
@@ -48,6 +48,8 @@ class RunRow:
     initials: str
     is_draft: bool
     can_retry: bool
+    spent: str
+    spent_word: str
 
 
 def rows_of(found: RunPage, project: str) -> list[RunRow]:
@@ -60,6 +62,7 @@ def rows_of(found: RunPage, project: str) -> list[RunRow]:
 def _row(line: RunLine, project: str, axis: tuple[float, float]) -> RunRow:
     bounds = _bounds(line, axis)
     plain = str(line.id)
+    spent, word = price_of(line.spend)
     return RunRow(
         id=plain,
         name=line.name,
@@ -85,6 +88,8 @@ def _row(line: RunLine, project: str, axis: tuple[float, float]) -> RunRow:
         initials="".join(word[0] for word in line.owner.split()[:2]).upper(),
         is_draft=line.state is RunState.DRAFT,
         can_retry=line.can_retry,
+        spent=spent,
+        spent_word=word,
     )
 
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+from contextlib import suppress
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any
 
 import reflex as rx
@@ -11,6 +14,8 @@ from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.figures import EMPTY, loss_figure, metric_figure
 from tensorant_app.components.logs import LogLine
 from tensorant_app.components.steppers import Phase
+from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.runs import RunState
 from tensorant_app.pages import run_words as words
 from tensorant_app.pages.frame import segment
@@ -36,10 +41,12 @@ from tensorant_app.services.metrics import RunCurves
 from tensorant_app.services.recoveries import Recovery
 from tensorant_app.services.run_details import RunDetails
 from tensorant_app.services.samples import Samples
+from tensorant_app.services.sessions import as_caller
 from tensorant_app.services.trials import TrialView
 from tensorant_app.state import AppState, Work, id_of
 
 _FRESH_LINES = 20
+_SAY_LOOKING_SECONDS = 15.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +100,8 @@ class RunPageState(AppState):
     _cursor: Cursor = Cursor()
     _answers: str = ""
     """Which of its answers to the pinned prompts are shown."""
+    _said_at: float = 0.0
+    """When the machine was last told that somebody looks."""
     _turn: int = 0
     """Counts the looks begun by opening a page, so that the loop of an earlier one ends."""
 
@@ -117,11 +126,12 @@ class RunPageState(AppState):
 
         look: Work[Look] = lambda session, caller: _look(address, **seen)(session, caller)  # noqa: E731
 
-        def show(found: Look) -> bool:
+        async def show(found: Look) -> bool:
             if self._turn != turn or self._address() != address:
                 return False
             self._show(found)
             seen.update(self._seen())
+            await self._attend(found.run)
             return not found.run.is_settled
 
         await self._watch(look, show)
@@ -139,10 +149,22 @@ class RunPageState(AppState):
             self.log_axis = value
             self._draw()
 
+    async def _attend(self, run: RunDetails) -> None:
+        """That somebody looks keeps a rented machine's numbers fresh: its heartbeat is read every few seconds."""
+        machine = run.machine
+        is_up = machine is not None and machine.is_rented and machine.state is MachineState.HELD
+        if machine is None or not is_up or monotonic() - self._said_at < _SAY_LOOKING_SECONDS:
+            return
+        self._said_at = monotonic()
+        work: Work[None] = lambda session, caller: recoveries.watch_machine(session, caller, machine.id)  # noqa: E731
+        with suppress(TensorantError):
+            await asyncio.to_thread(as_caller, self.router.headers.cookie, work)
+
     def _forget(self) -> None:
         """Nothing of the run that this tab showed before is taken for one of this run."""
-        self._curves, self._total = None, 0
+        self._curves, self._total, self._answers = None, 0, ""
         self.has_points, self.lines, self.fresh, self.points = False, [], [], []
+        self.checkpoints, self.prompts = [], []
         self.loss_figure, self.gradient_figure, self.speed_figure = EMPTY, EMPTY, EMPTY
         self.trend, self.gradient, self.speed = "", "", ""
 

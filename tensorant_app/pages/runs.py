@@ -20,7 +20,7 @@ from tensorant_app.components.forms import search_input
 from tensorant_app.components.sparks import interval_cell, sparkline
 from tensorant_app.components.stats import progress
 from tensorant_app.components.tables import Column, Sorting, cell, data_table, name_cell, paging, table_row
-from tensorant_app.components.texts import avatar, phone_only, when
+from tensorant_app.components.texts import avatar, dash_if_empty, meta, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.members import Caller
@@ -263,6 +263,7 @@ def _table() -> rx.Component:
             Column("Method", skeleton=("64px",)),
             Column("Validation loss", number=True, phone="aside", skeleton=("64px",)),
             Column("Δ base", number=True, phone="aside", skeleton=("90px",)),
+            Column("Spend", number=True, skeleton=("44px",)),
             Column("Created", number=True, sort="created", skeleton=("44px",)),
             Column("Owner", hidden_label=True, skeleton=("22px",)),
             Column("Actions", hidden_label=True, width="40px", skeleton=("22px",)),
@@ -314,6 +315,7 @@ def _row(row: rx.Var[RunRow]) -> rx.Component:
             phone="aside",
         ),
         cell(_change(row), number=True, phone="aside"),
+        cell(dash_if_empty(row.spent), if_text(row.spent, meta(" ", row.spent_word)), number=True),
         cell(when(row.created, row.created_exact), number=True, gray=True),
         cell(if_text(row.owner, avatar(row.initials, row.owner))),
         cell(_menu(row)),

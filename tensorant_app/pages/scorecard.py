@@ -24,6 +24,7 @@ from tensorant_app.components.texts import keys, phone_only
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages import scorecard_words as words
+from tensorant_app.pages.evaluation_machine import EvaluationMachineState, evaluation_machine
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
 from tensorant_app.pages.scorecard_words import AnswerRow, CardHead, MetricRow, Ruling, Segment, Unfolded
@@ -137,10 +138,11 @@ S = ScorecardState
 @rx.page(
     route=routes.SCORECARD,
     title="Scorecard · Tensorant",
-    on_load=[*ENTER, ScorecardState.load],
+    on_load=[*ENTER, ScorecardState.load, EvaluationMachineState.load],
 )
 def scorecard_page() -> rx.Component:
     body = stack(
+        evaluation_machine(),
         if_(S.head.is_live, _scoring()),
         if_(~S.head.is_live & (S.head.state != "completed"), _ended()),
         if_(S.ruling.is_there, _ruling()),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
+from tensorant_app.domain.spend import Spend, SpendState
 from tensorant_app.services import times
 
 
@@ -36,6 +37,12 @@ def count(number: int, noun: str, plural: str = "") -> str:
 
 def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
+
+
+def price_of(spend: Spend) -> tuple[str, str]:
+    """The number for a list, and in a word what it is; both empty where nothing was rented."""
+    word = {SpendState.ESTIMATED: "estimated", SpendState.OPEN: "so far", SpendState.SETTLED: "actual"}
+    return (str(spend.shown), word[spend.state]) if spend.state in word else ("", "")
 
 
 def size(number: int) -> str:

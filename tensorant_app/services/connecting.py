@@ -164,10 +164,13 @@ def note_check(session: Session, connection_id: UUID, revision: int | None, resu
     row = session.get(Connection, connection_id)
     if row is None or revision not in (None, row.revision):
         return False
+    was_bad = row.state is not ConnectionState.OK
     row.state, row.sentence, row.checked_at = result.state, result.sentence, now_of(session)
     row.facts = asdict(result.volume) if result.volume else {}
     if row.kind is ConnectionKind.RUNPOD_COMPUTE:
         _look_at_storage_too(session, row)
+        if was_bad and row.state is ConnectionState.OK:
+            accounts.look_again(session, row.id)
     return True
 
 

@@ -35,10 +35,15 @@ def provider_name(session: Session, organization_id: UUID) -> str:
 def volume_for(session: Session, organization_id: UUID, name: str = LOCAL) -> FileStore:
     """The exchange with the machines of this provider."""
     if name == LOCAL:
-        return FolderStore(get_settings().volume_dir)
+        return home_volume()
     connection = _require(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
     secrets, shown = unseal(connection), connection.shown
     return STORES[RUNPOD](secrets["access_key"], secrets["secret_key"], shown["data_center"], shown["volume_id"])
+
+
+def home_volume() -> FolderStore:
+    """The exchange with the machines of this computer, and the copies of what rented ones wrote."""
+    return FolderStore(get_settings().volume_dir)
 
 
 def find_connection(session: Session, organization_id: UUID, kind: ConnectionKind) -> Connection | None:

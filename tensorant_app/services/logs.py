@@ -20,7 +20,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.steps import Cause
 from tensorant_app.log import redact
 from tensorant_app.providers.base import FileStore
-from tensorant_app.services.connections import volume_for
+from tensorant_app.services.connections import home_volume
 from tensorant_app.services.lookup import own_row
 from trainer.contract import EVENTS, LOG, METRICS, AttemptKeys
 
@@ -81,14 +81,14 @@ def read_log(session: Session, caller: Caller, run_id: UUID, cursor: Cursor) -> 
     """What is new in the current attempt's files; the last 200 lines for a cursor of another attempt."""
     caller.require(Permission.SEE)
     run = own_row(session, caller, Run, run_id, "run")
-    return _read(volume_for(session, run.organization_id), Use.RUN, run.id, run.attempt, cursor)
+    return _read(home_volume(), Use.RUN, run.id, run.attempt, cursor)
 
 
 def read_evaluation_log(session: Session, caller: Caller, evaluation_id: UUID, cursor: Cursor) -> News:
     """The same for an evaluation."""
     caller.require(Permission.SEE)
     row = own_row(session, caller, Evaluation, evaluation_id, "evaluation")
-    return _read(volume_for(session, row.organization_id), Use.EVALUATION, row.id, row.attempt, cursor)
+    return _read(home_volume(), Use.EVALUATION, row.id, row.attempt, cursor)
 
 
 def list_happenings(session: Session, caller: Caller, run_id: UUID) -> list[Happening]:

@@ -156,12 +156,16 @@ def next_read(machine: Machine | MachineView, now: datetime) -> datetime | None:
     if machine.read_at is None or (machine.seen_at is not None and machine.seen_at > machine.read_at):
         return None
     status = view(machine).status if isinstance(machine, Machine) else machine.status
-    left = watching.time_left(status.step, status.total_steps, status.elapsed) if status else None
+    elapsed = status.elapsed if status else 0.0
+    left = None
+    if status is not None:
+        left = watching.time_left(status.step or status.done, status.total_steps or status.total, elapsed)
     pause = watching.read_pause(
         is_watched=machine.watched_until is not None and machine.watched_until > now,
         has_started=machine.started_at is not None,
         is_ending=status is not None and status.phase in {Phase.PACKAGING, Phase.ENDED},
         time_left=left,
+        elapsed=timedelta(seconds=elapsed),
     )
     is_awaited = machine.words_ask != Ask.NONE.value and machine.result is None
     return machine.read_at + (min(pause, watching.OFTEN) if is_awaited else pause)

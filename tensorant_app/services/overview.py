@@ -15,16 +15,22 @@ from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.evaluations import LIFECYCLE, EvaluationKind, EvaluationState
 from tensorant_app.domain.gate import Decision
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState
+from tensorant_app.domain.spend import NOTHING, Spend
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import machines
+from tensorant_app.services import connecting, machines, strays
+from tensorant_app.services.budgets import Budget, budget_of
+from tensorant_app.services.connecting import ConnectionView
 from tensorant_app.services.datasets import VersionLine, frozen_versions
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.slots import SlotsView, show_slots
+from tensorant_app.services.spend import machine_spends
 
 _LIVE = frozenset({RunState.QUEUED, *KEEPS_MACHINE, RunState.EVALUATING})
 _MOST = 10
@@ -36,6 +42,7 @@ class Thing(StrEnum):
     RUN = "run"
     IMPORT = "import"
     VERSION = "version"
+    STRAY = "stray"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,7 @@ class RunGlance:
     """What the gate said; None without a verdict."""
     difference: float | None
     """Adapter minus baseline, in points, where there is a verdict."""
+    spend: Spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +87,10 @@ class OverviewView:
     """Split → rows of that version."""
     baseline: dict[str, float] | None
     """Its completed baseline's scores."""
+    compute: ConnectionView | None
+    """The organization's account, where one is connected."""
+    slots: SlotsView
+    budget: Budget
     is_scoring: bool
     """No baseline is complete yet, and one is on its way."""
 
@@ -89,19 +101,38 @@ def show_overview(session: Session, caller: Caller, project_id: UUID) -> Overvie
     runs = select(Run).where(Run.project_id == project.id).order_by(col(Run.created_at).desc())
     live = session.exec(runs.where(col(Run.state).in_(list(_LIVE))).limit(_MOST)).all()
     recent = session.exec(runs.where(col(Run.state).not_in(list(_LIVE))).limit(_MOST)).all()
+    costs = machine_spends(session, Use.RUN, [run.id for run in (*live, *recent)])
     newest = next(iter(frozen_versions(session, caller, project.id)), None)
     baseline = _newest_baseline(session, newest, {EvaluationState.COMPLETED})
     return OverviewView(
-        needs=[*_run_needs(session, project.id), *_data_needs(session, project.id)],
-        live=[_glance(session, run) for run in live],
-        recent=[_glance(session, run) for run in recent],
+        needs=[*_stray_needs(session, caller), *_run_needs(session, project.id), *_data_needs(session, project.id)],
+        live=[_glance(session, run, costs.get(run.id, NOTHING)) for run in live],
+        recent=[_glance(session, run, costs.get(run.id, NOTHING)) for run in recent],
         has_data=session.exec(_imports(project.id).limit(1)).first() is not None,
         newest=newest,
         rows=_rows(session, newest),
         baseline=baseline.scores if baseline else None,
+        compute=_compute(session, caller),
+        slots=show_slots(session, caller),
+        budget=budget_of(session, project),
         is_scoring=baseline is None
         and _newest_baseline(session, newest, set(EvaluationState) - LIFECYCLE.final) is not None,
     )
+
+
+def _compute(session: Session, caller: Caller) -> ConnectionView | None:
+    found = connecting.list_connections(session, caller)
+    return next((one for one in found if one.kind is ConnectionKind.RUNPOD_COMPUTE), None)
+
+
+def _stray_needs(session: Session, caller: Caller) -> list[Need]:
+    """Machines of the organization's account that cost and that nothing here works with."""
+    found = [one for one in strays.list_strays(session, caller) if not one.is_ending]
+    price = [f" for {one.rate}" if one.rate else "" for one in found]
+    return [
+        Need(Thing.STRAY, one.id, "A machine that no run knows", f"{one.name} runs{cost}.", "Decide", is_urgent=True)
+        for one, cost in zip(found[:_MOST], price, strict=False)
+    ]
 
 
 def _run_needs(session: Session, project_id: UUID) -> list[Need]:
@@ -146,7 +177,7 @@ def _imports(project_id: UUID) -> SelectOfScalar[Import]:
     )
 
 
-def _glance(session: Session, run: Run) -> RunGlance:
+def _glance(session: Session, run: Run, spend: Spend) -> RunGlance:
     machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
     status = machine.status if machine else None
     evaluation = session.get(Evaluation, run.evaluation_id) if run.evaluation_id else None
@@ -162,6 +193,7 @@ def _glance(session: Session, run: Run) -> RunGlance:
         status.validation_loss if status else None,
         verdict["decision"] == Decision.PASSED if verdict else None,
         100 * verdict["difference"] if verdict else None,
+        spend,
     )
 
 

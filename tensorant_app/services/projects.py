@@ -12,13 +12,16 @@ from uuid import UUID
 from sqlmodel import Session, col, func, select
 
 from tensorant_app.db import clock
+from tensorant_app.db.accounts import Account
+from tensorant_app.db.connections import Connection
 from tensorant_app.db.datasets import Dataset, DatasetVersion
+from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
+from tensorant_app.domain.machines import HOLDS_SLOT, MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import Money
 from tensorant_app.domain.prompts import read_prompts
@@ -62,7 +65,14 @@ class ProjectLine:
 class Unreleased:
     """A machine that may still be paid for although nobody wants it."""
 
+    id: UUID
     name: str
+    use: Use
+    subject_id: UUID
+    project_id: UUID | None
+    """Where its run or evaluation is shown."""
+    has_failed: bool
+    """The delete call was refused or is not confirmed: a person can send it again."""
     gpu_type: str
     since: datetime
 
@@ -77,7 +87,11 @@ class Surroundings:
     """Of this project."""
     running: int
     """Machines of the organization that are at work."""
+    rate: Money
+    """Of those machines together, an hour, as far as their prices are known."""
     unreleased: Sequence[Unreleased]
+    refused_key: str | None
+    """Why the account cannot be looked at, where its key was refused: nothing there can be seen or released."""
 
 
 def look_around(session: Session, caller: Caller, project_id: UUID | None) -> Surroundings:
@@ -90,15 +104,18 @@ def look_around(session: Session, caller: Caller, project_id: UUID | None) -> Su
     held = select(Machine).where(
         Machine.organization_id == caller.organization_id, col(Machine.state).in_(list(HOLDS_SLOT))
     )
-    unreleased = [late for machine in session.exec(held) if (late := _unreleased(machine, now_of(session)))]
+    unreleased = [late for machine in session.exec(held) if (late := _unreleased(session, machine, now_of(session)))]
     at_work = [MachineState.ASKED, MachineState.HELD]
-    machines = session.exec(held.where(col(Machine.state).in_(at_work), col(Machine.release_wanted_at).is_(None)))
+    working = held.where(col(Machine.state).in_(at_work), col(Machine.release_wanted_at).is_(None))
+    machines = session.exec(working).all()
     return Surroundings(
         project=view(project) if project else None,
         projects=[view(other) for other in session.exec(newest)],
         runs=session.exec(count.where(Run.project_id == project.id)).one() if project else 0,
-        running=len(machines.all()),
+        running=len(machines),
+        rate=Money.total(machine.rate.per_hour for machine in machines if machine.rate),
         unreleased=unreleased,
+        refused_key=_refused_key(session, caller),
     )
 
 
@@ -211,11 +228,34 @@ def _line(session: Session, project: Project) -> ProjectLine:
     return ProjectLine(view(project), number, latest, session.exec(versions).one())
 
 
-def _unreleased(machine: Machine, now: datetime) -> Unreleased | None:
+def _unreleased(session: Session, machine: Machine, now: datetime) -> Unreleased | None:
     since = machine.release_wanted_at or machine.release_sent_at
     if since is None or (machine.state is not MachineState.RELEASE_FAILED and now - since < _RELEASE_IS_LATE):
         return None
-    return Unreleased(machine.name, machine.gpu_type, since)
+    project_id = _project_of(session, machine)
+    has_failed = machine.state is MachineState.RELEASE_FAILED
+    return Unreleased(
+        machine.id, machine.name, machine.use, machine.subject_id, project_id, has_failed, machine.gpu_type, since
+    )
+
+
+def _project_of(session: Session, machine: Machine) -> UUID | None:
+    """Where its run or evaluation is shown; None of a deployment's."""
+    if machine.use is Use.RUN:
+        run = session.get(Run, machine.subject_id)
+        return run.project_id if run else None
+    evaluation = session.get(Evaluation, machine.subject_id) if machine.use is Use.EVALUATION else None
+    return evaluation.project_id if evaluation else None
+
+
+def _refused_key(session: Session, caller: Caller) -> str | None:
+    """Of an account that is connected now."""
+    query = (
+        select(Account.problem)
+        .join(Connection, col(Connection.id) == col(Account.id))
+        .where(Account.organization_id == caller.organization_id, col(Account.is_refused).is_(True))
+    )
+    return session.exec(query).first()
 
 
 def create_project(session: Session, caller: Caller, name: str, facts: BaseFacts) -> UUID:

@@ -17,6 +17,7 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.hyperparameters import RANGES, show_number
+from tensorant_app.domain.machines import LIFECYCLE as MACHINE
 from tensorant_app.domain.machines import (
     RENTED,
     MachineReason,
@@ -26,6 +27,7 @@ from tensorant_app.domain.machines import (
 )
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunReason, RunState, Work
+from tensorant_app.domain.spend import Spend
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import Storage
 from tensorant_app.services import evaluations, machines, runs
@@ -33,6 +35,7 @@ from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machine_steps import facts_of
 from tensorant_app.services.machines import MachineView
+from tensorant_app.services.spend import machine_spend
 from trainer.contract import Ask
 
 WATCH = timedelta(seconds=45)
@@ -85,6 +88,42 @@ def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
         is_verifying=run.verify_wanted_at is not None,
         was_searched=run.reason == RunReason.NOT_FOUND,
         is_pod_local=_is_pod_local(machine),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationMachine:
+    """The machine of an evaluation, as far as it may need a person, and what the evaluation cost."""
+
+    id: UUID
+    name: str
+    is_rented: bool
+    is_gone: bool
+    checking: bool
+    machine_ids: Sequence[str]
+    confirm_absent: str | None
+    trouble: str | None
+    """Why it is not given back; None where its release has not failed."""
+    spend: Spend
+
+
+def show_evaluation_machine(session: Session, caller: Caller, evaluation_id: UUID) -> EvaluationMachine | None:
+    """For the panel of its page; None where no machine was asked for."""
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Evaluation, evaluation_id, "evaluation")
+    machine, now = machines.machine_of(session, Use.EVALUATION, row.id, row.attempt), now_of(session)
+    if machine is None:
+        return None
+    return EvaluationMachine(
+        machine.id,
+        machine.name,
+        machine.connection_id is not None,
+        machine.state in MACHINE.final,
+        machine.is_checking(now),
+        machine.provider_ids,
+        _why_not_absent(machine, now),
+        machine.trouble,
+        machine_spend(session, Use.EVALUATION, row.id),
     )
 
 

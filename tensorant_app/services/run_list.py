@@ -23,7 +23,9 @@ from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.run_groups import STATES, RunGroup
 from tensorant_app.domain.runs import RunPurpose, RunState
+from tensorant_app.domain.spend import NOTHING, Spend
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.spend import machine_spends
 
 PAGE = 50
 """Rows of one page."""
@@ -79,6 +81,7 @@ class RunLine:
     margin: float
     """The gate's numbers where it was judged, as shares of 1."""
     can_retry: bool
+    spend: Spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ def list_page(session: Session, caller: Caller, project_id: UUID, asked: Asked) 
     page = min(max(asked.page, 1), max(1, -(-total // PAGE)))
     found = session.execute(_page_query(where, asked, page)).all()
     curves = _curves(session, [row.id for row in found])
-    lines = [_line(row, curves.get((row.id, row.attempt), ())) for row in found]
+    costs = machine_spends(session, Use.RUN, [row.id for row in found])
+    lines = [_line(row, curves.get((row.id, row.attempt), ()), costs.get(row.id, NOTHING)) for row in found]
     return RunPage(lines, counts, total, page, _versions(session, project_id), _owners(session, project_id))
 
 
@@ -244,7 +248,7 @@ def _owners(session: Session, project_id: UUID) -> list[tuple[UUID, str]]:
     return list(session.exec(found.order_by(col(User.name))))
 
 
-def _line(row: sa.Row[Any], losses: tuple[float, ...]) -> RunLine:
+def _line(row: sa.Row[Any], losses: tuple[float, ...], spend: Spend) -> RunLine:
     status, scoring = row.status or {}, row.scoring or {}
     verdict = row.verdict or {}
     gone = row.machine in {None, MachineState.RELEASED, MachineState.ABSENT}
@@ -274,6 +278,7 @@ def _line(row: sa.Row[Any], losses: tuple[float, ...]) -> RunLine:
         upper=verdict.get("upper"),
         margin=row.gate.get("margin", 0.0),
         can_retry=row.state in {RunState.FAILED, RunState.CANCELLED} and gone,
+        spend=spend,
     )
 
 

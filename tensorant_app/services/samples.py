@@ -9,12 +9,11 @@ from uuid import UUID
 from sqlmodel import Session
 
 from tensorant_app.db.runs import Run
-from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.providers.base import FileStore
 from tensorant_app.services import machines
-from tensorant_app.services.connections import volume_for
+from tensorant_app.services.connections import home_volume
 from tensorant_app.services.lookup import own_row
 from trainer.contract import SAMPLES, Sample, load_lines
 
@@ -66,11 +65,11 @@ def show_samples(session: Session, caller: Caller, run_id: UUID, seen: str = "")
 
 
 def _keys(session: Session, run: Run) -> Iterator[tuple[FileStore, str]]:
-    """The file of each attempt, with the volume where it lies. A rented machine's would be a provider's call from a page."""
+    """The file of each attempt; a rented machine's job brings it home."""
     for attempt in range(1, run.attempt + 1):
         machine = machines.machine_of(session, Use.RUN, run.id, attempt)
-        if machine is not None and machine.provider != RUNPOD:
-            yield volume_for(session, run.organization_id), f"{machine.outputs_key}/{SAMPLES}"
+        if machine is not None:
+            yield home_volume(), f"{machine.outputs_key}/{SAMPLES}"
 
 
 def _read(volume: FileStore, key: str) -> Iterator[Sample]:
@@ -79,6 +78,6 @@ def _read(volume: FileStore, key: str) -> Iterator[Sample]:
         return
     start = max(size - _MOST_BYTES, 0)
     with volume.open(key, start) as file:
-        lines = file.read().decode(errors="replace").splitlines(keepends=True)
-    # The first line of a tail may be a part of one.
-    yield from load_lines(Sample, lines[1:] if start else lines)
+        whole = file.read().split(b"\n")[1 if start else 0 : -1]
+    # Not `splitlines` of the text: an answer may hold what Python takes for the end of a line, such as U+2028.
+    yield from load_lines(Sample, [f"{line.decode(errors='replace')}\n" for line in whole])

@@ -22,9 +22,11 @@ from tensorant_app.domain.evaluations import LIFECYCLE, EvaluationKind, Evaluati
 from tensorant_app.domain.gate import Metric
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.spend import NOTHING, Spend
 from tensorant_app.services import evaluations, machines
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.spend import machine_spends
 from tensorant_app.services.versions import frozen_key
 from trainer.contract import Answer, Split
 
@@ -121,6 +123,7 @@ class ListedEvaluation:
     created_at: datetime
     scores: Mapping[str, float]
     verdict: Mapping[str, Any] | None
+    spend: Spend
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +234,8 @@ def list_evaluations(
         .offset(start)
         .limit(PAGE_ROWS)
     )
+    rows = session.exec(query).all()
+    costs = machine_spends(session, Use.EVALUATION, [row.id for row, *_ in rows])
     found = [
         ListedEvaluation(
             id=row.id,
@@ -243,8 +248,9 @@ def list_evaluations(
             created_at=row.created_at,
             scores=row.scores or {},
             verdict=row.verdict,
+            spend=costs.get(row.id, NOTHING),
         )
-        for row, number, dataset, run_name in session.exec(query)
+        for row, number, dataset, run_name in rows
     ]
     return found, total
 

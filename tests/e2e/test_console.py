@@ -107,7 +107,7 @@ class TestAnEndedSession:
 
 class TestAKill:
     def test_of_the_web_process_is_mended_and_one_is_still_signed_in(self, page: Page, stack: Stack) -> None:
-        sign_in(page, stack, "stranger")
+        sign_in(page, stack, "admin")
         page.goto("/account")
         expect(page.get_by_text("This browser", exact=True)).to_be_visible()
         page.get_by_label("New password").fill("half typed")

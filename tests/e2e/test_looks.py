@@ -130,7 +130,7 @@ OPENED = {
     "launch-dialog": Opened("run-draft", press("Start on this computer"), alert, "run_actions._launch_dialog"),
     "rename-dialog": Opened("run-draft", press("Rename"), dialog, "run_actions._rename_dialog"),
     "cancel-run-dialog": Opened("run-training", press("Cancel run"), alert, "recovery.cancel_dialog"),
-    "absent-dialog": Opened("run-checking", press("Confirm absent Pod"), alert, "recovery._checking"),
+    "absent-dialog": Opened("run-checking", press("Confirm absent Pod"), alert, "machine_panels.checking_panel"),
     "baseline-dialog": Opened("baseline", press("Start a baseline"), alert, "baseline._start_dialog"),
     "baseline-cancel-dialog": Opened("baseline", press("Cancel"), alert, "baseline._cancel_dialog"),
     "freeze-dialog": Opened("version-checked", press("Freeze"), alert, "versions._freeze_dialog"),
@@ -286,6 +286,10 @@ def test_every_page_is_among_them(scene: Scene) -> None:
     assert PAGES.keys() | {"unreleased"} == scene.places.keys()
 
 
+ELSEWHERE = {"strays.terminate_dialog"}
+"""Opened and looked at in test_recovery.py, where an account has an unknown machine."""
+
+
 def test_every_dialog_is_among_them() -> None:
     drawn = set()
     for path in (SOURCES / "pages").glob("*.py"):
@@ -294,4 +298,4 @@ def test_every_dialog_is_among_them() -> None:
                 if re.search(r"\b(paid|named|form)_dialog\(", function):
                     drawn.add(f"{path.stem}.{function.partition('(')[0]}")
 
-    assert drawn == {opened.drawn_in for opened in OPENED.values() if opened.drawn_in}
+    assert drawn == {opened.drawn_in for opened in OPENED.values() if opened.drawn_in} | ELSEWHERE

@@ -113,6 +113,18 @@ def test_failing_checks_do_not_hold_back_saving(tab: Any, monkeypatch: pytest.Mo
     assert {run.settings["context_length"] for run in saved} == {2048, 128}
 
 
+def test_an_event_that_comes_after_saving_does_not_bring_the_form_back(tab: Any, owner: Person, run: Run) -> None:
+    """Typing is told 300 ms late: the next form would begin as the one that was saved, as a trial for instance."""
+    do(tab, "choose", "purpose", "trial")
+    do(tab, "save")
+
+    do(tab, "type_in", "trial_steps", "12")
+    do(tab, "leave", "trial_steps", "12")
+
+    again = visit(ConfigureState, owner, routes.configure(run.project_id), "enter", "load")
+    assert (again.typed["purpose"], again.typed["trial_steps"], again.kept) == ("full", "20", "")
+
+
 def test_a_long_row_is_mended_by_one_press(owner: Person, run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(previews, "look_at_trainer", lambda: passed(Check.TRAINER, "It trains."))
     tab = visit(ConfigureState, owner, routes.configure(run.project_id), "enter", "load")

@@ -6,19 +6,22 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from tensorant_app.db.accounts import Account
 from tensorant_app.db.machines import Machine
-from tensorant_app.db.session import now_of, unit_of_work
+from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.pages.baseline import BaselineState
 from tensorant_app.pages.frame import ProjectState
 from tensorant_app.pages.imports import ImportPageState
+from tensorant_app.pages.machine_actions import MachineActions
 from tensorant_app.pages.run_actions import RunActions
 from tensorant_app.pages.versions import VersionPageState
 from tensorant_app.pages.words import ago, count, parameters, share, size, span
 from tensorant_app.state import AppState
-from tests.factories import ask_machine, make_project, make_run
+from tests.factories import ask_machine, connect, make_project, make_run
 from tests.pages.conftest import visit
 from tests.people import Person
+from tests.states import call, run
 
 NOW = datetime.now(UTC)
 
@@ -66,7 +69,39 @@ def test_machines_at_work_and_machines_nobody_got_rid_of_are_told_apart(owner: P
     state = visit(ProjectState, owner, "/projects", "enter", "open")
 
     assert state.running == "1 running"
-    assert state.unreleased.startswith(f"1 machine is not confirmed released: {name} (fake, asked 6 min ago)")
+    (alarm,) = state.alarms
+    assert alarm.words.startswith(f"The machine {name} (fake) is not confirmed released, asked 6 min ago")
+    assert (alarm.has_failed, alarm.href.endswith(name.removeprefix("tune-"))) == (True, True)
+
+
+def test_whoever_sees_the_banner_sends_the_delete_call_again(owner: Person, viewer: Person) -> None:
+    stuck = ask_machine(owner.caller, make_run(owner.caller), NOW)
+    with unit_of_work() as session:
+        machine = session.get_one(Machine, stuck)
+        machine.state, machine.release_wanted_at = MachineState.RELEASE_FAILED, now_of(session)
+
+    for person, has_refusal, state in (
+        (viewer, True, MachineState.RELEASE_FAILED),
+        (owner, False, MachineState.RELEASING),
+    ):
+        tab = visit(MachineActions, person, "/projects", "enter")
+        run(call(tab, "retry_cleanup", str(stuck)))
+        assert bool(tab.error) is has_refusal
+        with reading() as session:
+            assert session.get_one(Machine, stuck).state is state
+
+
+def test_a_refused_key_is_said_on_every_page_until_the_account_answers(owner: Person) -> None:
+    with unit_of_work() as session:
+        account = connect(session, owner.organization_id)
+        words = "RunPod refused the key."
+        session.add(Account(id=account.id, organization_id=owner.organization_id, problem=words, is_refused=True))
+
+    assert visit(ProjectState, owner, "/projects", "enter", "open").refused_key == words
+    with unit_of_work() as session:
+        session.get_one(Account, account.id).is_refused = False
+
+    assert visit(ProjectState, owner, "/projects", "enter", "open").refused_key == ""
 
 
 @pytest.mark.parametrize(

@@ -17,9 +17,10 @@ from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import AdapterUploadState, RunReason, RunState
+from tensorant_app.pages.evaluation_machine import EvaluationMachineState
 from tensorant_app.pages.recovery import RecoveryState
 from tensorant_app.pages.run_state import RunPageState
-from tests.factories import ask_machine, make_run
+from tests.factories import ask_machine, make_run, make_scorer
 from tests.pages.conftest import visit
 from tests.people import Person
 from tests.states import call, run
@@ -149,6 +150,32 @@ def test_the_side_says_what_it_costs_and_which_number_that_is(owner: Person) -> 
     assert seen.cost.amount == "$1.72"
     assert seen.cost.words == "$1.72 estimated · billing pending"
     assert (seen.machine.price, seen.machine.place, seen.cost.cap) == ("$1.72/h", "2 × fake", "$10.32")
+
+
+def test_an_evaluation_in_doubt_is_confirmed_absent_on_its_own_page(owner: Person, viewer: Person) -> None:
+    with reading() as session:
+        row = session.get_one(Run, make_run(owner.caller))
+    path = routes.scorecard(row.project_id, make_scorer(owner.caller, row.project_id, row.version_id))
+    seen = visit(EvaluationMachineState, owner, path, "enter", "load").scorer
+    assert (seen.is_checking, seen.confirm_absent, seen.spend) == (True, "", "$0.86 estimated · billing pending")
+
+    assert visit(EvaluationMachineState, viewer, path, "enter", "load", "confirm_absent").error != ""
+    done = visit(EvaluationMachineState, owner, path, "enter", "load", "confirm_absent")
+
+    assert (done.error, done.scorer.is_checking) == ("", False)
+
+
+def test_an_open_page_has_the_rented_machine_looked_at_often(owner: Person) -> None:
+    run_id = rented(owner, RunState.TRAINING, MachineState.HELD)
+    state = page(owner, run_id)
+    found = run(state._see(state._look(**state._seen())))
+
+    run(state._attend(found.run))
+
+    with reading() as session:
+        until = session.exec(select(Machine.watched_until)).one()
+    assert until is not None
+    assert until > clock.now()
 
 
 def test_a_run_of_this_computer_is_free(owner: Person) -> None:

@@ -18,7 +18,7 @@ from tensorant_app.services.connections import volume_for
 from tests.factories import make_run
 from tests.pages.conftest import visit
 from tests.people import Person
-from tests.states import call, move_to, run
+from tests.states import call, move_to, run, variables
 from tests.trained import look, metric_lines, started, train
 
 
@@ -112,19 +112,12 @@ def test_nothing_of_the_run_before_is_shown_in_the_same_tab(owner: Person) -> No
     train(owner, first, steps=61)
     queued = make_run(owner.caller, state=RunState.QUEUED)
     state = visit(RunPageState, owner, address(first), "enter", "load")
-    assert (state.has_points, bool(state.lines), bool(state.trend)) == (True, True, True)
+    assert (state.has_points, bool(state.lines), bool(state.checkpoints)) == (True, True, True)
 
     move_to(state, address(queued))
     run(call(state, "load"))
 
-    assert (state.head.state, state.has_points, state.lines, state.trend, state.gradient) == (
-        "queued",
-        False,
-        [],
-        "",
-        "",
-    )
-    assert state.waiting == "First step in a few minutes."
+    assert variables(state) == variables(visit(RunPageState, owner, address(queued), "enter", "load"))
 
 
 def test_settings_stand_beside_their_defaults(owner: Person) -> None:

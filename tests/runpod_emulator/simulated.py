@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from tests.runpod_emulator.simulated_files import Folder, adapter_files, answers_of
-from tests.runpod_emulator.workers import Container, Exit
+from tests.runpod_emulator.workers import Container, Exit, gpu_trouble
 from trainer.contract import (
     MANIFEST,
     RESULT,
@@ -25,8 +25,6 @@ from trainer.contract import (
 SLICE = 5.0
 """Seconds between two looks at the console's words."""
 MOST_BOOTS = 2
-OLDEST = 8.0
-"""Compute capability of the first GPUs that can train."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,16 +241,6 @@ class SimulatedTrainer:
         self._container.say(self._at, f"ended: {outcome.value}")
         self._phase = Phase.ENDED
         self._beat(self._at)
-
-
-def gpu_trouble(container: Container) -> Failure | None:
-    """What the image's boot would find."""
-    if container.gpus == 0:
-        return Failure("no_gpu", "The machine came up with 0 GPUs.", "Launch again: another host is given then.")
-    if container.capability and float(container.capability) < OLDEST:
-        what = f"This machine's {container.gpu} has compute capability {container.capability}; it needs {OLDEST}."
-        return Failure("gpu_too_old", what, "Choose a GPU of the Ampere generation or newer.")
-    return None
 
 
 class _Failed(Exception):

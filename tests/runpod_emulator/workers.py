@@ -8,6 +8,11 @@ from datetime import datetime
 from pathlib import Path
 from typing import Protocol
 
+from trainer.contract import Failure
+
+OLDEST = 8.0
+"""Compute capability of the first GPUs that can train."""
+
 
 @dataclass(frozen=True, slots=True)
 class Container:
@@ -80,3 +85,13 @@ class Idle:
 
     def kill(self) -> None:
         pass
+
+
+def gpu_trouble(container: Container) -> Failure | None:
+    """What the image's boot would find."""
+    if container.gpus == 0:
+        return Failure("no_gpu", "The machine came up with 0 GPUs.", "Launch again: another host is given then.")
+    if container.capability and float(container.capability) < OLDEST:
+        what = f"This machine's {container.gpu} has compute capability {container.capability}; it needs {OLDEST}."
+        return Failure("gpu_too_old", what, "Choose a GPU of the Ampere generation or newer.")
+    return None

@@ -84,8 +84,8 @@ from tests.plain_base import REVISION as BASE_REVISION
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Base, Split
 
-NOT_USE_CASES = {"audit.write_audit", "lookup.own_row"}
-"""What use cases are made of: each asks for its permission before."""
+NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.own_row"}
+"""What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
 FACTS = BaseFacts(Base("tests/tiny", "a" * 40, "/nowhere"), 1_000, 2048, "LlamaForCausalLM", ((8, 8),), 4_000)
@@ -315,6 +315,9 @@ CASES: dict[str, Case] = {
     "recoveries.retry_cleanup": Case(
         Permission.SPEND,
         lambda s, c, w: recoveries.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
+    ),
+    "recoveries.show_evaluation_machine": Case(
+        Permission.SEE, lambda s, c, w: recoveries.show_evaluation_machine(s, c, w.queued_evaluation)
     ),
     "recoveries.show_recovery": Case(Permission.SEE, lambda s, c, w: recoveries.show_recovery(s, c, w.failed_run)),
     "recoveries.verify_run": Case(

@@ -156,4 +156,4 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(caller: Caller, proje
 
     look(caller, project_id)
 
-    assert len([words for words in asked if words.lstrip().upper().startswith("SELECT")]) <= 6
+    assert len([words for words in asked if words.lstrip().upper().startswith("SELECT")]) <= 8

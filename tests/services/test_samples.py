@@ -58,6 +58,16 @@ def test_each_prompt_shows_its_answers_newest_first_over_all_attempts(caller: Ca
     assert (where.prompt, where.answers[0].answer) == ("Where?", "here")
 
 
+@pytest.mark.parametrize("odd", ["a\x85b", "a\u2028b", "a\x1cb", "a\x0bb"], ids=ascii)
+def test_an_answer_of_a_model_that_has_learned_nothing_yet_is_one_line(caller: Caller, run_id: UUID, odd: str) -> None:
+    answer(run_id, 1, (10, "Who?", odd), (20, "Who?", "me"))
+
+    found = show(caller, run_id)
+
+    assert found is not None
+    assert [one.answer for one in found.prompts[0].answers] == ["me", odd]
+
+
 def test_nothing_is_read_again_until_there_is_more(caller: Caller, run_id: UUID) -> None:
     answer(run_id, 1, (10, "Who?", "nobody"))
     first = show(caller, run_id)

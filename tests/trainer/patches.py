@@ -40,6 +40,14 @@ def hang() -> None:
     watchdog.Watchdog.__init__.__defaults__ = (0.1, 0.5, *watchdog.Watchdog.__init__.__defaults__[2:])
 
 
+def patient() -> None:
+    """A watchdog that takes nothing for a hang, however busy the computer is."""
+    from trainer import watchdog
+
+    defaults = watchdog.Watchdog.__init__.__defaults__
+    watchdog.Watchdog.__init__.__defaults__ = (defaults[0], 3600.0, *defaults[2:])
+
+
 def not_finite() -> None:
     from trainer import loop
 

@@ -147,7 +147,7 @@ class TestOnAMachine:
         keys = volume.add_run("late", options=PLAIN, trial=TrialLimits(rows=16, steps=7))
         write_file(volume.root / keys.inputs / CONSOLE, dump(Words(1, Ask.NONE, at.isoformat())))
 
-        code = volume.run("trial", keys)
+        code = volume.run("trial", keys, patch="patient")
 
         report, result = self.report(volume, keys), volume.result(keys)
         assert code == 71

@@ -40,7 +40,7 @@ from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
-from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_version
+from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_scorer, make_stray, make_version
 from tests.people import Person, make_person, sign_in
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
@@ -268,6 +268,13 @@ RUN_HANDLERS: dict[str, Case] = {
         path=lambda world: routes.scorecard(world.project_id, world.baseline_id),
         names_ours=True,
     ),
+    **{
+        f"EvaluationMachineState.{name}": Case(path=lambda world: evaluation_in_doubt(world), names_ours=True)
+        for name in ("load", "watch")
+    },
+    "EvaluationMachineState.confirm_absent": Case(
+        Role.MEMBER, path=lambda world: evaluation_in_doubt(world), names_ours=True
+    ),
     "EvaluationsState.load": Case(path=lambda world: routes.evaluations(world.project_id), names_ours=True),
 }
 """Those of runs, their form, their page and scorecards."""
@@ -292,6 +299,10 @@ ACCOUNT_HANDLERS: dict[str, Case] = {
         Role.OWNER, variables=lambda world: {"asks_remove": connection_of(world)}, names_ours=True
     ),
     "ConnectionsState.ask_slots": Case(arguments=lambda world, person: [True]),
+    "StraysState.load": Case(),
+    "StraysState.watch": Case(),
+    "StraysState.ask_terminate": Case(arguments=lambda world, person: ["some", "tune-x"]),
+    "StraysState.terminate": Case(Role.MEMBER, variables=lambda world: {"ending": stray_of(world)}, names_ours=True),
     "ConnectionsState.save_slots": Case(Role.ADMIN, lambda world, person: [{"slots": "3"}]),
 }
 """Those of outside accounts."""
@@ -411,6 +422,12 @@ def run_in(world: World, state: RunState) -> str:
     return routes.run(world.project_id, world.run_id)
 
 
+def evaluation_in_doubt(world: World) -> str:
+    """The page of an evaluation whose machine was asked for long ago and not found."""
+    scored = make_scorer(world.people[Role.OWNER].caller, world.project_id, world.version_id)
+    return routes.scorecard(world.project_id, scored)
+
+
 def machine_in(world: World, state: MachineState) -> UUID:
     """The run's machine, asked for long ago and not found; made once."""
     with reading() as session:
@@ -420,6 +437,13 @@ def machine_in(world: World, state: MachineState) -> UUID:
         row, long_ago = session.get_one(Machine, machine_id), now_of(session) - timedelta(minutes=30)
         row.state, row.ask_sent_at, row.absent_since, row.absent_looks = state, long_ago, long_ago, 9
     return machine_id
+
+
+def stray_of(world: World) -> str:
+    """A machine of the organization's account that no row knows."""
+    account, organization_id = UUID(connection_of(world)), world.people[Role.OWNER].organization_id
+    with unit_of_work() as session:
+        return str(make_stray(session, organization_id, account).id)
 
 
 def failed_run(world: World) -> UUID:

@@ -16,7 +16,7 @@ from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.estimates import Source
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
-from tensorant_app.services import demo, downloads, drafts, estimates, runs, trials
+from tensorant_app.services import demo, downloads, drafts, estimates, projects, runs, samples, trials
 from tests.whole.installation import Installation, tiny_recipe
 from trainer.contract import MANIFEST, METRICS, Base
 
@@ -42,9 +42,10 @@ def test_a_trial_measures_the_full_run_that_is_then_trained(
 ) -> None:
     first = demo.walk(tiny_base, tiny_recipe(tmp_path, epochs=1), print)
     caller = demo.owner()
-    settings = {**tiny_recipe(tmp_path, epochs=3).settings, "evaluate_at_checkpoints": False}
+    settings = tiny_recipe(tmp_path, epochs=3).settings
     with unit_of_work() as session:
         known = session.get_one(Run, first.run_id)
+        projects.pin_prompts(session, caller, known.project_id, "apple\nstone 7")
         ids = {"version_id": known.version_id, "baseline_id": known.baseline_id}
         trial_id = runs.save_draft(session, caller, name="Try", settings=settings, trial=BOUNDS, **ids)
     with unit_of_work() as session:
@@ -90,5 +91,11 @@ def test_a_trial_measures_the_full_run_that_is_then_trained(
     with reading() as session:
         detail = runs.show_run(session, caller, full.id)
         scored = session.exec(select(Evaluation).where(Evaluation.run_id == full.id)).one()
+        answers = [samples.show_samples(session, caller, key) for key in (trial_id, full.id)]
     assert (detail.view.step, detail.view.total_steps) == (39, 39)
+    told = [[(one.prompt, [a.step for a in one.answers]) for one in found.prompts] for found in answers if found]
+    assert told == [
+        [("apple", [12]), ("stone 7", [12])],
+        [("apple", [39, 26, 13]), ("stone 7", [39, 26, 13])],
+    ]
     assert full.evaluation_id == scored.id
