@@ -368,7 +368,7 @@ class TestAClockThatWentBack:
 
         rented.after(minutes=3)
 
-        assert rented.provider.deleted == [rented.row(machine_id).name]
+        assert rented.row(machine_id).name in rented.provider.deleted
 
     def test_gives_no_run_an_hour_more(self, rented: Rented) -> None:
         rented.clock.advance(hours=1)
