@@ -63,13 +63,18 @@ class Volume:
         keys = AttemptKeys.of("runs", run_id, attempt)
         machine = f"tune-{run_id}"
         job = TrainJob(run_id, attempt, machine, self.base, "train.parquet", "validation.parquet", options, threads=1)
-        write_file(self.root / keys.inputs / JOB, dump(replace(job, **changes)))
-        return keys
+        return self._add_job(keys, dump(replace(job, **changes)))
 
     def add_evaluation(self, evaluation_id: str, **changes: Any) -> AttemptKeys:
         keys = AttemptKeys.of("evaluations", evaluation_id, 1)
         job = EvaluateJob(evaluation_id, 1, f"eval-{evaluation_id}", self.base, "test.parquet", threads=1)
-        write_file(self.root / keys.inputs / JOB, dump(replace(job, **changes)))
+        return self._add_job(keys, dump(replace(job, **changes)))
+
+    def _add_job(self, keys: AttemptKeys, job: str) -> AttemptKeys:
+        """All tests share the volume: a second job of one name would find the first one's result."""
+        path = self.root / keys.inputs / JOB
+        assert not path.exists(), f"another test has a job at {keys.inputs}"
+        write_file(path, job)
         return keys
 
     def arguments(self, command: str, keys: AttemptKeys) -> list[str]:

@@ -144,7 +144,7 @@ class TestOnAMachine:
 
     def test_at_its_deadline_it_has_failed_and_tells_what_is_missing_and_why(self, volume: Volume) -> None:
         at = datetime.now(UTC) - timedelta(seconds=1)
-        keys = volume.add_run("late", options=PLAIN, trial=TrialLimits(rows=16, steps=7))
+        keys = volume.add_run("trial-late", options=PLAIN, trial=TrialLimits(rows=16, steps=7))
         write_file(volume.root / keys.inputs / CONSOLE, dump(Words(1, Ask.NONE, at.isoformat())))
 
         code = volume.run("trial", keys, patch="patient")
