@@ -26,7 +26,7 @@ from tensorant_app.domain.machines import (
     why_not_confirmed,
 )
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunReason, RunState, Work
+from tensorant_app.domain.runs import KEEPS_MACHINE, RunReason, RunState, Work
 from tensorant_app.domain.spend import Spend
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import Storage

@@ -522,7 +522,6 @@ class TestLostAnswers:
         assert rented.provider.twins == []
         assert "reappear" in rented.verbs(machine_id)
 
-
     def test_one_that_was_heard_and_never_listed_is_lost_without_a_person(self, rented: Rented) -> None:
         """Its key was revoked all the while, and somebody deleted it at the provider."""
         rented.provider.after_create = lose_answer

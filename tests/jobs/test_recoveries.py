@@ -388,9 +388,7 @@ class TestConfirming:
         assert load(checking).state is RunState.CANCELLED
         assert act(drafts.create_retry_draft, caller, checking)
 
-    def test_a_run_that_was_paused_meanwhile_stays_paused_and_can_go_on(
-        self, world: World, checking: UUID, caller: Caller
-    ) -> None:
+    def test_a_run_that_was_paused_meanwhile_stays_paused(self, world: World, checking: UUID, caller: Caller) -> None:
         act(recoveries.pause_run, caller, checking)
         world.clock.advance(minutes=11)
         self.not_listed(world)
@@ -399,7 +397,24 @@ class TestConfirming:
 
         assert load(checking).state is RunState.PAUSED
         assert world.machines()[-1].state is MachineState.ABSENT
+
+    def test_a_run_that_goes_on_asks_for_no_other_machine_before_the_first_is_settled(
+        self, world: World, checking: UUID, caller: Caller
+    ) -> None:
+        act(recoveries.pause_run, caller, checking)
         act(recoveries.resume_run, caller, checking)
+        world.clock.advance(minutes=30)
+        world.settle()
+        assert len(world.machines()) == 1
+        assert load(checking).state is RunState.QUEUED
+        self.not_listed(world)
+        world.provider.before_create = lambda request: None
+
+        act(recoveries.confirm_run_absent, caller, checking)
+        world.settle()
+
+        assert load(checking).state is RunState.LAUNCHING
+        assert world.provider.asked == [f"tune-{checking}-2"]
 
 
 def test_a_machine_that_never_started_fails_the_run_in_the_providers_words(world: World, run_id: UUID) -> None:
