@@ -13,10 +13,9 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from tensorant_app.domain.versions import KEYS
 from trainer.contract import SPLIT_COLUMNS, Split
 
-KEYS = "keys.parquet"
-"""Beside the splits: what every row is told from others by."""
 SPLIT_SCHEMA = pa.schema([(SPLIT_COLUMNS[0], pa.int64()), (SPLIT_COLUMNS[1], pa.string())])
 KEYS_SCHEMA = pa.schema(
     [("split", pa.string()), ("row", pa.int64()), ("sha256", pa.binary(32)), ("question_key", pa.binary(16))]

@@ -27,13 +27,12 @@ from tensorant_app.domain.leakage import Keep, Likeness, Repeats
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.splits import Shares
 from tensorant_app.domain.steps import Cause
-from tensorant_app.domain.versions import LIFECYCLE, VersionState
+from tensorant_app.domain.versions import KEYS, LIFECYCLE, VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.version_files import KEYS
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
