@@ -186,9 +186,9 @@ def verify_run(session: Session, caller: Caller, run_id: UUID) -> None:
 
 
 def confirm_run_absent(session: Session, caller: Caller, run_id: UUID) -> None:
-    """A person looked at the provider: the launch made no machine. The run ends cancelled; nothing was charged.
+    """A person looked at the provider: the launch made no machine. A run that waited for it ends cancelled.
 
-    One that was paused meanwhile stays so: its machine alone is settled.
+    One that was paused, or has its adapter, had given the machine up before: it stays as it is.
     """
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
