@@ -136,7 +136,8 @@ def rows_browser() -> rx.Component:
         skeleton_card(8),
         rx.el.div(_splits_bar(), rx.el.div(_list(), _one(), class_name="md"), class_name="stack tight"),
     )
-    return rx.el.section(shown, aria_label="What the model learns from", on_mount=RowsState.load)
+    head = rx.el.h2("What the model learns from", class_name="h2")
+    return rx.el.section(head, shown, class_name="stack tight", on_mount=RowsState.load)
 
 
 def _splits_bar() -> rx.Component:

@@ -11,7 +11,8 @@ import reflex as rx
 from tensorant_app.components.cards import card, grid, stack
 from tensorant_app.components.charts import chart_card, points_table
 from tensorant_app.components.figures import EMPTY, Figure, histogram_figure
-from tensorant_app.components.forms import field, text_input
+from tensorant_app.components.forms import field, field_grid, text_input
+from tensorant_app.components.skeletons import skeleton_card
 from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.values import Node, if_
 from tensorant_app.domain.hyperparameters import RunSettings
@@ -50,21 +51,21 @@ class TokensState(AppState):
     """How many rows are longer than the context length."""
     long_rows: list[MarkedRow] = []
     has_rows: bool = False
+    is_loading: bool = True
 
     @rx.event
     async def load(self) -> None:
         """Whenever the page gets a report to show."""
-        self.context = _CONTEXT
-        await self._look()
+        self.is_loading = True
+        await self._look(_CONTEXT)
 
     @rx.event
     async def ask(self, context: str) -> None:
         """The rows beyond another context length."""
-        self.context = context
-        await self._look()
+        await self._look(context)
 
-    async def _look(self) -> None:
-        text, typed = segment(self, "versions"), self.context.replace(",", "").strip()
+    async def _look(self, context: str) -> None:
+        text, typed = segment(self, "versions"), context.replace(",", "").strip()
         length = int(typed) if typed.isdecimal() and len(typed) < 10 else -1
         found = await self._see(
             lambda session, caller: tokens.show_tokens(session, caller, id_of(text), context_length=length)
@@ -89,6 +90,7 @@ class TokensState(AppState):
                 MarkedRow(r.split.capitalize(), f"{r.row:,}", count(r.tokens, "token")) for r in found.too_long_rows
             ],
             has_rows=found.rows > 0,
+            is_loading=False,
         )
 
 
@@ -134,7 +136,8 @@ def tokens_panel() -> rx.Component:
         _chart("Tokens per row", S.figure, S.words, S.lengths),
         _chart("Trained tokens per row", S.trained_figure, S.trained_words, S.trained_lengths),
     )
-    return rx.el.div(stack(charts, _context_card()), on_mount=TokensState.load)
+    shown = rx.cond(S.is_loading, skeleton_card(4), stack(charts, _context_card()))
+    return rx.el.div(shown, on_mount=TokensState.load)
 
 
 def _chart(title: str, figure: Any, words: Node, lines: Any) -> rx.Component:
@@ -154,12 +157,18 @@ def _context_card() -> rx.Component:
         end="tokens",
         error=fault("context_length"),
     )
-    return card(
+    words = stack(
         rx.el.p(S.per_epoch),
-        field("context-length", "Context length", box, error=fault("context_length")),
+        field_grid(field("context-length", "Context length", box, error=fault("context_length"))),
         rx.el.p(S.beyond, class_name="meta", role="status"),
-        if_(S.long_rows.length() > 0, marked_rows(S.long_rows, "Rows beyond the context length", "Length")),
+        tight=True,
+    )
+    table = marked_rows(S.long_rows, "Rows beyond the context length", "Length")
+    return card(
+        rx.el.div(words, class_name="cb"),
+        if_(S.long_rows.length() > 0, table),
         title="What one epoch reads",
+        padded=False,
     )
 
 
@@ -172,8 +181,10 @@ def refused_card(rows: rx.Var[list[MarkedRow]]) -> rx.Component:
 def marked_rows(rows: rx.Var[list[MarkedRow]], caption: str, what: str) -> rx.Component:
     def draw(found: rx.Var[MarkedRow]) -> rx.Component:
         return table_row(
-            cell(found.row, number=True, phone="aside"), cell(found.split, gray=True), cell(found.message, phone="lead")
+            cell(found.row, number=True, phone="aside"),
+            cell(found.split, gray=True, phone="aside"),
+            cell(found.message, phone="lead"),
         )
 
-    heads = [Column("Row", number=True, phone="aside"), Column("Split"), Column(what, phone="lead")]
+    heads = [Column("Row", number=True, phone="aside"), Column("Split", phone="aside"), Column(what, phone="lead")]
     return data_table(heads, rows, draw, caption=caption, in_card=False, tall=False)
