@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -23,7 +19,7 @@ from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import HOLDS_SLOT, Use
 from tensorant_app.providers.storage import FolderStore
 from tensorant_app.services import recoveries, runs, spend
-from tests.faults.console import Console, open_console
+from tests.faults.console import Console, open_console, time_zone
 from tests.runpod_emulator import VirtualClock
 from tests.tapes.stage import set_up
 from tests.tapes.tape import Event, Tape, time_in
@@ -84,7 +80,7 @@ def play(path: Path, folder: Path, *, until: timedelta | None = None) -> Played:
     clock = VirtualClock(tape.starts)
     wire = TapeTransport(tape, clock)
     volume = FolderStore(folder / "volume")
-    with _zone(tape.time_zone), open_console(folder, clock, wire, lambda *given: volume) as console:
+    with time_zone(tape.time_zone), open_console(folder, clock, wire, lambda *given: volume) as console:
         return _Player(tape, clock, wire, console, volume).play(until)
 
 
@@ -280,20 +276,3 @@ def _dollars(micros: int, places: int) -> str:
     unit = 10 ** (6 - places)
     whole = (micros + unit // 2) // unit
     return f"{whole // 10**places}.{whole % 10**places:0{places}d}"
-
-
-@contextmanager
-def _zone(name: str | None) -> Iterator[None]:
-    """The server's own clock, whatever it is set to, must make no difference."""
-    before = os.environ.get("TZ")
-    if name:
-        os.environ["TZ"] = name
-        time.tzset()
-    try:
-        yield
-    finally:
-        if name:
-            os.environ.pop("TZ")
-            if before is not None:
-                os.environ["TZ"] = before
-            time.tzset()
