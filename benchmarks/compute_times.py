@@ -23,7 +23,7 @@ from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.runs import RunState
 from tensorant_app.providers.storage import FolderStore
-from tensorant_app.services import strays
+from tensorant_app.services import runs, strays
 from tests import factories
 from tests.faults.console import Console, open_console
 from tests.faults.site import DATA_CENTER, VOLUME, Site, open_site
@@ -92,6 +92,8 @@ def _launch(console: Console, wire: _Wire) -> float:
     with wire.news:
         if not wire.news.wait_for(lambda: f"tune-{run_id}" in wire.created, timeout=60):
             raise RuntimeError(f"Never asked for: {console.run(run_id).sentence}")
+    with unit_of_work() as session:
+        runs.cancel_run(session, console.caller, run_id)
     return 1000 * (wire.created[f"tune-{run_id}"] - began)
 
 
