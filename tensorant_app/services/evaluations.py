@@ -100,11 +100,11 @@ def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
     return evaluation.id
 
 
-def create_for_run(session: Session, run: Run) -> UUID:
-    """Score a run's adapter against its baseline, as its launch announced; a trial's is refused."""
+def create_for_run(session: Session, run: Run, cause: Cause = Cause.WORKER) -> UUID:
+    """Score a run's adapter against its baseline, as its launch announced or a member asks; a trial's is refused."""
     require_usable(run.purpose)
     version = session.get_one(DatasetVersion, run.version_id)
-    evaluation = _create(session, version, EvaluationKind.ADAPTER, Cause.WORKER)
+    evaluation = _create(session, version, EvaluationKind.ADAPTER, cause)
     evaluation.run_id, evaluation.baseline_id = run.id, run.baseline_id
     evaluation.placement = {**run.placement, "gpu_count": 1, "not_before": None} if run.placement else None
     return evaluation.id
