@@ -11,6 +11,8 @@ from tensorant_app.services import pod_files
 from tensorant_app.services.machines import MachineView
 
 _SECONDS = 15.0
+_HEAR_SECONDS = 5.0
+"""Of lines that come as they are written; every few seconds it goes on behind the last."""
 _MOST_LINES = 6_000
 """At one look; the next goes on."""
 _QUOTED = 3
@@ -20,13 +22,13 @@ _QUOTED = 3
 def hear(machine: MachineView, provider: Provider) -> None:
     """Bring home what a machine without a volume has said since it was heard last; raises what the provider raises."""
     if machine.provider_id is not None:
-        lines = read_some(provider.logs(machine.provider_id, pod_files.last_heard(machine)))
+        lines = read_some(provider.logs(machine.provider_id, pod_files.last_heard(machine)), _HEAR_SECONDS)
         pod_files.note_lines(machine, lines)
 
 
-def read_some(stream: Iterator[LogLine]) -> list[LogLine]:
+def read_some(stream: Iterator[LogLine], seconds: float = _SECONDS) -> list[LogLine]:
     """A log that is written all the time never ends by itself."""
-    ends = time.monotonic() + _SECONDS
+    ends = time.monotonic() + seconds
     return list(itertools.takewhile(lambda line: time.monotonic() < ends, itertools.islice(stream, _MOST_LINES)))
 
 

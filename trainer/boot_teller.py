@@ -57,6 +57,7 @@ class Teller:
     outputs: Path
     write: Callable[[bytes], None]
     """One line of the log."""
+    clock: Callable[[], float] = time.monotonic
     _lines: dict[str, int] = field(default_factory=dict)
     _bytes: dict[str, int] = field(default_factory=dict)
     _whole: dict[str, str] = field(default_factory=dict)
@@ -109,7 +110,7 @@ class Teller:
             self._say_whole(name, text)
 
     def _say_whole(self, name: str, text: str) -> None:
-        self._whole[name], self._told_at[name] = text, time.monotonic()
+        self._whole[name], self._told_at[name] = text, self.clock()
         told = Told(name, None, _short(text) if name == RESULT else text)
         if len(told.text.encode()) <= LONGEST_TOLD:
             self._say(told)
@@ -124,7 +125,7 @@ class Teller:
             return ""
 
     def _age(self, name: str) -> float:
-        return time.monotonic() - self._told_at.get(name, float("-inf"))
+        return self.clock() - self._told_at.get(name, float("-inf"))
 
 
 def _short(text: str) -> str:

@@ -43,11 +43,8 @@ def request_with_files(machine: MachineView) -> MachineRequest:
     keys = [f"{inputs}/{JOB}", f"{inputs}/{CONSOLE}", job["train"], job["validation"]]
     packed = pack({key: _read(volume, key) for key in keys})
     if packed is None:
-        raise Denied(TOO_LARGE)
+        raise Denied("The run's files are too large for a Pod without a network volume. Connect one under Connections.")
     return replace(machine.request, environment={FILES_VARIABLE: packed})
-
-
-TOO_LARGE = "The rows are too many to be given to a Pod without a network volume."
 
 
 def pack(files: Mapping[str, bytes]) -> str | None:

@@ -71,6 +71,8 @@ class MachineFacts:
     sentence: str | None
     attempt: int
     released_at: datetime | None
+    disk_ends: bool
+    """What it made lies on a disk that is deleted with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,6 +286,7 @@ def _machine(machine: MachineView, now: datetime) -> MachineFacts:
         sentence=machine.trouble or machine.sentence,
         attempt=machine.attempt,
         released_at=machine.released_at,
+        disk_ends=machine.keeps_files_to_itself,
     )
 
 
