@@ -43,8 +43,7 @@ browser:
 
 test: check frontend browser ## Everything that must hold: checks, fast tests in parallel, then whole paths with real processes
 	@$(BIN)/python -m pytest -q -n 2 -m "not slow" --ignore=tests/e2e
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile -m slow --ignore=tests/e2e
-	@$(BIN)/python -m pytest -q -n 2 --dist loadfile tests/e2e
+	@$(BIN)/python -m pytest -q -n 3 --dist loadfile --no-loadscope-reorder -m slow
 
 check: $(STAMP) ## Format, lint, types, import contracts, migrations
 	@$(BIN)/ruff format --check .

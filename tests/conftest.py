@@ -24,7 +24,17 @@ from tensorant_app.settings import get_settings
 from tests.tiny_base import make_tiny_base
 from trainer.contract import Base
 
+LONGEST_FIRST = ("whole/test_demo.py", "e2e/test_journeys.py", "whole/test_path.py", "e2e/test_looks.py", "whole/")
+"""Slow files that begin first, so that none is left alone at the end."""
 NOON = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    def turn(item: pytest.Item) -> int:
+        path = item.path.as_posix()
+        return next((n for n, part in enumerate(LONGEST_FIRST) if part in path), len(LONGEST_FIRST))
+
+    items.sort(key=turn)
 
 
 class Clock:

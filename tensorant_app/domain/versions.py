@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from tensorant_app.domain.steps import Cause, Lifecycle, step
 
+KEYS = "keys.parquet"
+"""Beside the rows of the splits: what every row is told from others by."""
+
 
 class VersionState(StrEnum):
     DRAFT = "draft"

@@ -57,7 +57,7 @@ def read_file(
     """Counts of rows seen, accepted and rejected; `refused` is the sentence for the whole file."""
     result = read_rows(source, folder, mapping=mapping)
     if result["rejected"]:
-        progress = _Progress(folder, result["rows"], "collecting")
+        progress = Progress(folder, result["rows"], "collecting")
         keep_bad_rows(source, folder / ERRORS, folder / BAD_ROWS, progress.tell)
     if result["refused"] is None:
         result["warnings"] += list_notices(folder, result["accepted"], tokens)
@@ -66,7 +66,7 @@ def read_file(
 
 def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = None) -> dict[str, Any]:
     """The strict reading alone: rows, errors, and what the whole file shows."""
-    progress = _Progress(folder, source.stat().st_size, "reading")
+    progress = Progress(folder, source.stat().st_size, "reading")
     reading = Reading(source, mapping=mapping, tell=progress.tell, shares_work=True)
     summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
@@ -114,7 +114,7 @@ def _too_large() -> dict[str, Any]:
 
 def list_notices(folder: Path, rows: int, tokens: tuple[str, ...] | list[str]) -> int:
     """A second pass over the stored rows, for what is odd in one row; answers how many notices there are."""
-    finders, progress, count = finders_for(tokens), _Progress(folder, rows, "looking"), 0
+    finders, progress, count = finders_for(tokens), Progress(folder, rows, "looking"), 0
     with (folder / WARNINGS).open("a", encoding="utf-8") as listed:
         for done, row in enumerate(_stored(folder / ROWS), start=1):
             for notice in notices_of(row, finders):
@@ -183,12 +183,12 @@ class _Rows:
             self._writer.close()
 
 
-class _Progress:
+class Progress:
     """progress.json beside the job: how much of all steps is done and which one goes on, at most twice a second."""
 
     def __init__(self, folder: Path, total: int, step: str) -> None:
         self._path, self._total, self._step, self._next = folder / PROGRESS, max(total, 1), step, 0.0
-        self._from, self._to = _SHARES[step]
+        self._from, self._to = _SHARES.get(step, (0, 100))
 
     def tell(self, done: int) -> None:
         if (at := time.monotonic()) >= self._next:

@@ -26,6 +26,7 @@ from tensorant_app.domain.errors import Refused, TensorantError
 from tensorant_app.domain.estimates import Source
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import (
     Check,
@@ -249,8 +250,12 @@ def _check_data(subject: Subject) -> list[Finding]:
     if empty:
         return [refused(Check.VERSION, f"The version has no rows for {' and '.join(empty)}. Split it differently.")]
     counts = ", ".join(f"{count:,} {split}" for split, count in report.rows.items())
+    leaks = leak_sentences(report.repeats)
+    sentence = " ".join([f"The version is frozen: {counts}.", *leaks])
     return [
-        passed(Check.VERSION, f"The version is frozen: {counts}."),
+        warned(Check.VERSION, f"{sentence} Scores on such rows measure memory.")
+        if leaks
+        else passed(Check.VERSION, sentence),
         _check_rows(subject.settings, report),
         _check_safety(report),
         _check_plan(subject.settings, report, subject.rented.placement.gpu_count if subject.rented else 1),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -80,7 +81,8 @@ def test_steps_are_the_same_in_plan_trial_estimate_check_and_trainer(
     report = load(TrialReport, json.dumps(told))
     with unit_of_work() as session:
         stored = session.get_one(Run, run_id)
-        stored.trial_report, stored.state = json.loads(dump(report)), RunState.COMPLETED
+        stored.trial_report, stored.state, stored.attempt = json.loads(dump(report)), RunState.COMPLETED, 1
+    factories.ask_machine(caller, run_id, datetime.now(UTC))
     with reading() as session:
         view = trials.show_trial(session, caller, run_id)
         measured = estimates.estimate_run(session, caller, run_id)
