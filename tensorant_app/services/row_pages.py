@@ -109,7 +109,7 @@ def _counter(word: str) -> Callable[[pa.Table], int]:
         texts = table.column("example")
         hits = _matches(texts, word)
         if not word[:1].lower() or word[0].lower() not in _ESCAPES:
-            return pc.sum(hits).as_py() or 0  # type: ignore[no-any-return]
+            return int(pc.sum(hits).as_py() or 0)
         doubtful = pc.and_(hits, pc.match_substring(texts, "\\" + _as_json(word), ignore_case=True))
         sure = (pc.sum(hits).as_py() or 0) - (pc.sum(doubtful).as_py() or 0)
         return int(sure) + sum(holds(text, word) for text in texts.filter(doubtful).to_pylist())
