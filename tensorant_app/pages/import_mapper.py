@@ -85,15 +85,11 @@ class MapperState(AppState):
         await self._look(Chosen(self.layout, self._chosen() | {name: column}))
 
     @rx.event
-    async def start(self):
-        from tensorant_app.pages.imports import ImportPageState
-
+    async def start(self) -> None:
+        """The page follows by itself from here on."""
         text, chosen = segment(self, "imports"), Chosen(self.layout, self._chosen())
         await self._do(lambda session, caller: import_previews.start_reading(session, caller, id_of(text), chosen))
-        if self.error:
-            return None
-        self.is_there = False
-        return ImportPageState.load
+        self.is_there = bool(self.error)
 
     def _names(self) -> list[str]:
         return [option.value for option in self.columns]
