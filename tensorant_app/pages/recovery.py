@@ -244,7 +244,7 @@ def _checking() -> rx.Component:
         S.ways.twins,
         is_rented=S.machine.is_rented,
         on_confirm=RecoveryState.confirm_absent,
-        end="The run ends as cancelled.",
+        end="A run that is being launched ends as cancelled; any other one stays as it is.",
     )
 
 

@@ -201,7 +201,7 @@ def _version_line(row: DatasetVersion, file_name: str) -> VersionLine:
         row.problem,
         sum(report["rows"].values()) if report else None,
         mask.get("longest"),
-        len(mask.get("errors", ())),
+        max(mask.get("refused", 0), len(mask.get("errors", ()))),
         file_name,
         row.created_at,
         row.content_sha256,

@@ -40,6 +40,7 @@ from tensorant_app.domain.readiness import (
     space_needed,
     warned,
 )
+from tensorant_app.domain.tokens import too_long
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
@@ -265,7 +266,7 @@ def _check_data(subject: Subject) -> list[Finding]:
 
 def _check_rows(settings: RunSettings, report: Report) -> Finding:
     if report.mask.longest > settings.context_length:
-        sentence = (
+        sentence = too_long(report.mask.longest_rows, settings.context_length) or (
             f"The longest row has {report.mask.longest:,} tokens and the context length is {settings.context_length:,}."
         )
         return refused(Check.ROWS, f"{sentence} Raise the context length, or leave the long rows out of the version.")

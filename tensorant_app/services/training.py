@@ -127,9 +127,14 @@ def rule_of(stored: Mapping[str, Any]) -> GateRule:
 
 
 def is_fenced(machine: MachineView | None, now: datetime) -> bool:
-    """Whether the attempt before may still write: its machine is neither proved gone nor long past its release."""
+    """Whether the attempt before may still write: its machine is neither proved gone nor long past its release.
+
+    One of which nobody knows whether it exists could not be told to go: it is settled first.
+    """
     if machine is None or machine.state in {MachineState.RELEASED, MachineState.ABSENT}:
         return False
+    if machine.state is MachineState.ASKED:
+        return True
     return machine.release_wanted_at is None or now - machine.release_wanted_at < FENCE
 
 
