@@ -121,7 +121,7 @@ def tokens_of(tokenizer: Path) -> list[str]:
 
 def stage_base(volume: FileStore, base: Base) -> Base:
     """The same base model below the volume's root, its manifest last; files that are there whole are not sent again."""
-    folder, key = Path(base.folder), f"bases/{base.repo_id}/{base.revision}"
+    folder, key = Path(base.folder), base_key(base)
     manifest = (folder / MANIFEST).read_bytes()
     if volume.size(f"{key}/{MANIFEST}") != len(manifest):
         for name, entry in load(Manifest, manifest.decode()).files.items():
@@ -129,6 +129,11 @@ def stage_base(volume: FileStore, base: Base) -> Base:
                 volume.put(f"{key}/{name}", folder / name)
         volume.put(f"{key}/{MANIFEST}", manifest)
     return replace(base, folder=key)
+
+
+def base_key(base: Base) -> str:
+    """Where it lies below a machine's volume."""
+    return f"bases/{base.repo_id}/{base.revision}"
 
 
 def fetch_demo_base(tell: Callable[[str], None]) -> Base:
