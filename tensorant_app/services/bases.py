@@ -6,13 +6,14 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tensorant_app.domain.errors import NotFound, Refused
+from tensorant_app.domain.errors import Invalid, NotFound, Refused
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.providers.base import FileStore
 from tensorant_app.settings import get_settings
 from trainer.contract import BadManifest, Base, Manifest, load, verify_folder
@@ -97,6 +98,25 @@ def inspect_base(base: Base) -> BaseFacts:
     if reasons := _reasons(folder):
         raise Refused(f"The base model {base.repo_id} cannot be used.", reasons)
     return _read(base, folder, manifest)
+
+
+def control_tokens(repo_id: str, revision: str) -> Collection[str]:
+    """What the template writes by itself; the common ones where this base model is not on this computer."""
+    try:
+        return tokens_of(Path(find_base(repo_id, revision).folder)) or COMMON_TOKENS
+    except (NotFound, Invalid):
+        return COMMON_TOKENS
+
+
+def tokens_of(tokenizer: Path) -> list[str]:
+    """The control tokens of a tokenizer's folder, read as JSON."""
+    try:
+        found = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
+        return [str(token["content"]) for token in found["added_tokens"] if token.get("special")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Invalid(
+            {"tokenizer": f"{tokenizer} holds no tokenizer.json that can be read. Look at the folder."}
+        ) from error
 
 
 def stage_base(volume: FileStore, base: Base) -> Base:
