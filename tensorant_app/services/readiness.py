@@ -40,6 +40,7 @@ from tensorant_app.domain.readiness import (
     space_needed,
     warned,
 )
+from tensorant_app.domain.tokens import too_long
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
@@ -130,7 +131,7 @@ def make_subject(
         provider_for(session, project.organization_id),
         estimates.estimate(session, project, version, settings, placement) if is_frozen else None,
         trial,
-        read_rented(session, project, settings.method, placement),
+        read_rented(session, project, version, settings.method, placement),
     )
 
 
@@ -265,7 +266,7 @@ def _check_data(subject: Subject) -> list[Finding]:
 
 def _check_rows(settings: RunSettings, report: Report) -> Finding:
     if report.mask.longest > settings.context_length:
-        sentence = (
+        sentence = too_long(report.mask.longest_rows, settings.context_length) or (
             f"The longest row has {report.mask.longest:,} tokens and the context length is {settings.context_length:,}."
         )
         return refused(Check.ROWS, f"{sentence} Raise the context length, or leave the long rows out of the version.")

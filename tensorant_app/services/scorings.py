@@ -14,7 +14,7 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import promise
 from tensorant_app.db.runs import Run
-from tensorant_app.domain.connections import LOCAL
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.errors import Conflict, Refused
 from tensorant_app.domain.evaluations import LIFECYCLE
 from tensorant_app.domain.members import Caller, Permission
@@ -28,6 +28,7 @@ from tensorant_app.domain.steps import Cause
 from tensorant_app.domain.trials import require_usable
 from tensorant_app.services import evaluations, gpus, rented_checks, runs
 from tensorant_app.services.audit import write_audit
+from tensorant_app.services.connections import find_connection
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.prices import RentedLaunch, rented_at, require_price
 from tensorant_app.services.slots import SlotsView, show_slots
@@ -48,6 +49,7 @@ class ScoringView:
     wrong: Mapping[str, str]
     """Field → what is wrong with it as typed."""
     is_connected: bool
+    """An account and a network volume: an evaluation's machine reads and writes its files there."""
     offers: Sequence[Judged]
     rented: RentedLaunch | None
     """None where it is answered on this computer, free, or where the fields cannot be read."""
@@ -60,7 +62,7 @@ def show_scoring(session: Session, caller: Caller, project_id: UUID, typed: Mapp
     """Of a baseline, with the dialog's fields as typed; {} as it begins."""
     caller.require(Permission.SPEND)
     project = own_row(session, caller, Project, project_id, "project")
-    begun = typed or gpus.default_place(session, project, dict(BLANK))
+    begun = typed or (gpus.default_place(session, project, dict(BLANK)) if _has_volume(session, project) else BLANK)
     return _view(session, caller, project, begun, "")
 
 
@@ -68,7 +70,7 @@ def show_adapter_scoring(session: Session, caller: Caller, run_id: UUID, typed: 
     """Of a run's ready adapter. It is answered where the run's files lie; only the GPU and the limits are free."""
     caller.require(Permission.SPEND)
     run = _ready_run(session, caller, run_id)
-    place = {**type_placement(run.placement), "gpu_count": "1"}
+    place = type_placement(evaluations.place_of_adapter(session, run))
     begun = {**BLANK, **{name: text for name, text in place.items() if name in BLANK}, **typed}
     project = session.get_one(Project, run.project_id)
     return _view(session, caller, project, {**begun, "provider": place["provider"]}, run.name)
@@ -99,7 +101,7 @@ def score_adapter(
     caller.require(Permission.SPEND)
     run = _ready_run(session, caller, run_id)
     wish = read_wish(typed)
-    if wish.placement.provider != (type_placement(run.placement)["provider"] or LOCAL):
+    if wish.placement.provider != type_placement(evaluations.place_of_adapter(session, run))["provider"]:
         raise Conflict("An adapter is scored where its run's files lie. Reload the page and confirm again.")
     run.evaluation_id = evaluations.create_for_run(session, run, Cause.MEMBER)
     row = session.get_one(Evaluation, run.evaluation_id)
@@ -130,7 +132,7 @@ def _view(session: Session, caller: Caller, project: Project, typed: Mapping[str
         name,
         {field: typed[field] for field in BLANK},
         wrong,
-        known.is_connected,
+        known.is_connected and _has_volume(session, project),
         known.judged,
         rented_at(session, project, _METHOD, wish.placement, wish.runtime) if wish else None,
         judged.sentence if judged else known.trouble,
@@ -144,7 +146,7 @@ def _place(session: Session, caller: Caller, row: Evaluation, wish: Wish, shown:
     if wish.is_rented:
         project = session.get_one(Project, row.project_id)
         gpus.require_usable(session, project, _METHOD, wish.placement)
-        _require_rentable(session, project, wish)
+        _require_rentable(session, project, session.get_one(DatasetVersion, row.version_id), wish)
         rented = rented_at(session, project, _METHOD, wish.placement, wish.runtime)
         price = require_price(rented, shown, what="evaluation")
     row.placement = wish.placement.as_values()
@@ -160,10 +162,15 @@ def _place(session: Session, caller: Caller, row: Evaluation, wish: Wish, shown:
     )
 
 
-def _require_rentable(session: Session, project: Project, wish: Wish) -> None:
+def _require_rentable(session: Session, project: Project, version: DatasetVersion, wish: Wish) -> None:
     """The checks of a run's launch that hold for any rented machine."""
-    facts = rented_checks.read_rented(session, project, _METHOD, wish.placement)
+    facts = rented_checks.read_rented(session, project, version, _METHOD, wish.placement)
     assert facts is not None
+    if facts.carried is not None:
+        raise Refused(
+            "An evaluation on RunPod needs a network volume.",
+            ["The owner connects one under Connections; or choose this computer."],
+        )
     found = [
         *rented_checks.check_account(facts),
         *rented_checks.check_machine(facts, wish.runtime),
@@ -171,3 +178,7 @@ def _require_rentable(session: Session, project: Project, wish: Wish) -> None:
     ]
     if reasons := [one.sentence for one in found if one.verdict is Verdict.REFUSE]:
         raise Refused("The evaluation cannot start as chosen.", reasons)
+
+
+def _has_volume(session: Session, project: Project) -> bool:
+    return find_connection(session, project.organization_id, ConnectionKind.RUNPOD_STORAGE) is not None

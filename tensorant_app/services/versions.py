@@ -94,6 +94,15 @@ def frozen_key(content_sha256: str) -> str:
     return f"versions/{content_sha256}"
 
 
+def files_key(version: DatasetVersion) -> str:
+    """Where the version's rows and their masks lie: those of its last whole check, until it is frozen."""
+    if version.content_sha256 is not None:
+        return frozen_key(version.content_sha256)
+    if version.report is None:
+        raise Conflict("This version has not been checked yet. Check it, then look at its rows.")
+    return draft_key(version.id)
+
+
 def create_version(
     session: Session,
     caller: Caller,
@@ -169,6 +178,15 @@ def check_version(session: Session, caller: Caller, version_id: UUID, *, merge_s
         version.merge_system, version.report = merge_system, None
 
 
+def cancel_check(session: Session, caller: Caller, version_id: UUID) -> None:
+    """The process ends within seconds; what the check before it found stays."""
+    caller.require(Permission.PREPARE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    step(session, version, LIFECYCLE, VersionEvent, verb="cancel", cause=Cause.MEMBER)
+    write_audit(session, caller, "versions.cancel", version.id)
+    promise(session, REACT, version.id)
+
+
 def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
     """Freeze a checked draft for good; refused with every row that cannot be trained."""
     caller.require(Permission.PREPARE)
@@ -177,9 +195,10 @@ def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
     if report is None:
         raise Conflict("This version has not been checked yet. Check it, then freeze it.")
     if report.mask.errors:
-        reasons = [f"{error.split} row {error.row}: {error.message}" for error in report.mask.errors]
-        more = [f"… and {len(reasons) - _SHOWN_REASONS} more rows."] if len(reasons) > _SHOWN_REASONS else []
-        raise Refused("This version cannot be frozen:", [*reasons[:_SHOWN_REASONS], *more])
+        shown = report.mask.errors[:_SHOWN_REASONS]
+        rest = report.mask.refused_rows - len(shown)
+        reasons = [f"{error.split} row {error.row}: {error.message}" for error in shown]
+        raise Refused("This version cannot be frozen:", [*reasons, *([f"… and {rest:,} more rows."] if rest else [])])
     _begin_work(session, caller, version_id, "freeze")
 
 
@@ -206,6 +225,11 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
         project.base_revision,
         version.merge_system,
     )
+
+
+def is_asked(session: Session, job: CheckInput) -> bool:
+    """Whether the check is still wanted, and wanted like this: it may have been cancelled and begun otherwise."""
+    return check_input(session, job.version_id) == job
 
 
 def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict[str, Any]:

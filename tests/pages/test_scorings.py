@@ -195,3 +195,17 @@ def test_after_a_failed_evaluation_the_adapter_stays_ready_until_somebody_asks(o
 def test_a_viewer_starts_nothing(viewer: Person, owner: Person, run_id: UUID) -> None:
     assert baseline_dialog(viewer, run_id).is_open is False
     assert adapter_dialog(viewer, run_id).error != ""
+
+
+def test_without_a_network_volume_it_is_answered_on_this_computer(owner: Person) -> None:
+    run_id = make_run(owner.caller)
+    with unit_of_work() as session:
+        compute = connect(session, owner.organization_id)
+        offers.note_offers(session, compute.id, 1, FOUND, "")
+
+    tab = baseline_dialog(owner, run_id)
+    assert (tab.typed["provider"], tab.card.is_connected) == ("local", False)
+    do(tab, "choose", "provider", "runpod")
+    do(tab, "start")
+
+    assert tab.error == "An evaluation on RunPod needs a network volume."
