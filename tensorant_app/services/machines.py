@@ -129,7 +129,7 @@ def ask_machine(session: Session, order: Order, subcommand: str) -> None:
 def _command(order: Order, subcommand: str) -> list[str]:
     """Arguments of the trainer; on several GPUs it becomes one process for each."""
     command = [subcommand, "--volume", ".", "--job", f"{order.keys.inputs}/{JOB}"]
-    return [*command, "--processes", str(order.gpu_count)] if order.gpu_count > 1 and subcommand == "train" else command
+    return [*command, "--processes", str(order.gpu_count)] if order.gpu_count > 1 and subcommand != "evaluate" else command
 
 
 def want_release(session: Session, use: Use, subject_id: UUID) -> None:
