@@ -38,6 +38,22 @@ began = time.perf_counter()
 import_work.list_notices(Path(sys.argv[2]), int(sys.argv[3]), COMMON_TOKENS)
 print(time.perf_counter() - began)
 """
+_NEAR = """
+import sys, time
+import json
+import pyarrow.parquet as pq
+from pathlib import Path
+from tensorant_app.domain.copies import read_conversation
+from tensorant_app.services.near_rows import NearRows
+rows = pq.read_table(Path(sys.argv[2]) / "rows.parquet", columns=["example"])[0].slice(0, 100_000)
+began = time.perf_counter()
+with NearRows(Path(sys.argv[2]) / "sketches") as near:
+    for start in range(0, len(rows), 256):
+        examples = rows.slice(start, 256).to_pylist()
+        near.add([read_conversation(json.loads(one)["messages"]).text for one in examples])
+    list(near.pairs(lambda _: 0, lambda _: None))
+print(time.perf_counter() - began)
+"""
 _PEER = """
 import sys, time
 import datasets
@@ -59,6 +75,7 @@ def measure() -> list[Row]:
             Row("data.import.vs_hf_datasets", min(s for s, _ in ours), "s", "datasets.load_dataset", peer),
             Row("data.import.peak_mb", max(mb for _, mb in ours), "MB"),
             Row("data.personal_data_s", looking, "s"),
+            Row("data.near_duplicates_s", _run(_NEAR, file, folder / "ours-0", ROWS)[0], "s"),
         ]
         if TIMES:
             large = write_chats(folder / "large.jsonl", TIMES * ROWS)

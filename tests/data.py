@@ -86,13 +86,9 @@ def read_import(caller: Caller, dataset_id: UUID, path: Path) -> UUID:
     return import_id
 
 
-def draft(
-    caller: Caller, import_id: UUID, *, shares: Shares = SHARES, seed: int = 42, leave_out_rejected: bool = False
-) -> UUID:
+def draft(caller: Caller, import_id: UUID, *, shares: Shares = SHARES, seed: int = 42, **more: Any) -> UUID:
     with unit_of_work() as session:
-        return versions.create_version(
-            session, caller, import_id, shares=shares, seed=seed, leave_out_rejected=leave_out_rejected
-        )
+        return versions.create_version(session, caller, import_id, shares=shares, seed=seed, **more)
 
 
 def check(caller: Caller, version_id: UUID) -> VersionView:

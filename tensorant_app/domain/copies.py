@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import NamedTuple
 
 KEY_BYTES = 16
+CHAIN_BYTES = 8
 
 
 class Keys(NamedTuple):
@@ -48,6 +49,28 @@ def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> Keys:
         blake2b(before + b"\0" + last, digest_size=KEY_BYTES).digest(),
         blake2b(before + b"\0" + system, digest_size=KEY_BYTES).digest(),
     )
+
+
+class Conversation(NamedTuple):
+    """What is said in an example but for system texts, case and white space."""
+
+    beginnings: list[bytes]
+    """A key of `CHAIN_BYTES` for each reply, of all that is said up to it; the last one is the whole example's."""
+    text: str
+
+
+def read_conversation(messages: Sequence[Mapping[str, object]]) -> Conversation:
+    """Of the messages of a stored example: equal keys for an example and the beginning of a longer one."""
+    chain, beginnings, texts = blake2b(digest_size=CHAIN_BYTES), list[bytes](), list[bytes]()
+    for message in messages:
+        if message["role"] == "system":
+            continue
+        plain = _plain(_text_of(message))
+        chain.update(str(message["role"])[0].encode() + plain + b"\0")
+        texts.append(plain)
+        if message["role"] == "assistant":
+            beginnings.append(chain.copy().digest())
+    return Conversation(beginnings, b" ".join(texts).decode())
 
 
 def copy_key(example: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 MOST_LABELS = 20
 LONGEST_LABEL = 40
@@ -34,7 +35,12 @@ def closed_set(answers: Iterable[str | None]) -> tuple[str, ...]:
 
 def single_answer(example: str) -> str | None:
     """The reply of a stored example that is a single turn of text; None for every other."""
-    replies = [message for message in json.loads(example)["messages"] if message["role"] in ("assistant", "tool")]
+    return single_reply(json.loads(example)["messages"])
+
+
+def single_reply(messages: Iterable[Mapping[str, Any]]) -> str | None:
+    """The same of messages that were read."""
+    replies = [message for message in messages if message["role"] in ("assistant", "tool")]
     if len(replies) != 1 or replies[0].get("tool_calls"):
         return None
     content = replies[0].get("content")

@@ -208,6 +208,8 @@ def why_not_confirmed(facts: MachineFacts, rules: ProofRules, now: datetime) -> 
     """Why a person cannot confirm yet that it was never rented; None where they can."""
     if facts.state is not MachineState.ASKED or facts.ask_sent_at is None:
         return "Only a launch that is being checked can be confirmed absent."
+    if facts.has_started and facts.release_wanted_at is None:
+        return "Its trainer was heard: it is there and works, whatever the provider's list says."
     if now - facts.ask_sent_at < rules.grace:
         minutes = -(-(facts.ask_sent_at + rules.grace - now) // timedelta(minutes=1))
         return f"The provider may still show it. Wait {minutes} more minute{'s' if minutes > 1 else ''}."
@@ -245,6 +247,11 @@ def _asked(facts: MachineFacts, sighting: Sighting, rules: ProofRules, *, proved
         return Move("appear") if len(sighting.provider_ids) <= 1 else None
     if proved_absent and rules.may_ask_again and facts.release_wanted_at:
         return Move("deny", MachineReason.NEVER_CAME)
+    if proved_absent and rules.by_account and facts.has_started:
+        # Its trainer was heard, so it was there, and nobody need confirm that it never was.
+        if facts.release_wanted_at is not None:
+            return Move("catch", MachineReason.USE_ENDED)
+        return Move("catch", MachineReason.LOST, "The machine is no longer there.")
     return None
 
 

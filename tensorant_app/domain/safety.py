@@ -42,11 +42,13 @@ class Finding:
 
 def check_example(example: str) -> list[Finding]:
     """What a stored example holds of secrets and cards, each kind once per place; keys are looked at as well."""
+    return check_values(json.loads(example))
+
+
+def check_values(values: object) -> list[Finding]:
+    """The same of an example that was read."""
     findings = dict.fromkeys(
-        Finding(code, path)
-        for path, _, value in walk(json.loads(example))
-        for text in _texts(value)
-        for code in check_text(text)
+        Finding(code, path) for path, _, value in walk(values) for text in _texts(value) for code in check_text(text)
     )
     return list(findings)
 

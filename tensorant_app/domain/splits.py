@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -35,26 +35,76 @@ class Counts:
 Shares = Fractions | Counts
 
 _ROUNDING = Decimal("0.000001")
+_WORDS = {Split.TRAIN: "training", Split.VALIDATION: "validation", Split.TEST: "test"}
 
 
-def split_rows(rows: Sequence[tuple[int, str]], shares: Shares, seed: int) -> dict[int, Split]:
-    """Row → split, from (row, copy key): the same for the same keys and seed, whatever the rows' order.
+def split_rows(
+    rows: Sequence[tuple[int, str]],
+    shares: Shares,
+    seed: int,
+    *,
+    into: Collection[Split] = tuple(Split),
+    strata: Mapping[int, str] | None = None,
+) -> dict[int, Split]:
+    """Row → split, from (row, group key): the same for the same keys and seed, whatever the rows' order.
 
-    Copies stay together, so that a split can differ from its target by the size of a group of copies.
+    Rows of one key stay together, so that a split can differ from its target by the size of a group. `into` names the
+    splits to make, where others come from files of their own; with `strata` (row → value) every value is divided alike.
     """
-    targets = _targets(len(rows), shares)
-    room, spare = Counter(targets), len(rows) - sum(targets.values())
+    targets = _targets(len(rows), shares, into)
+    rooms = _Rooms(targets, Counter((strata or {}).get(row, "") for row, _ in rows))
     splits: dict[int, Split] = {}
     for group in _groups(rows, seed):
-        split = max(Split, key=lambda name: room[name])
-        if spare and len(group) > room[split]:
-            continue
-        room[split] -= len(group)
-        splits.update(dict.fromkeys(group, split))
-    if missing := [name for name in Split if name not in splits.values()]:
+        split = rooms.place(_most_common([(strata or {}).get(row, "") for row in group]), len(group))
+        if split is not None:
+            splits.update(dict.fromkeys(group, split))
+    if missing := [name for name in into if name not in splits.values()]:
         different = len({key for _, key in rows})
         raise Invalid({missing[0]: f"No row is left for {missing[0]}: of {len(rows)} rows only {different} differ."})
     return splits
+
+
+class _Rooms:
+    """How many rows each split still takes of each value."""
+
+    def __init__(self, targets: Mapping[Split, int], sizes: Mapping[str, int]) -> None:
+        rest = dict(sizes)
+        takes_rest = sum(targets.values()) == sum(sizes.values())
+        self._into = [split for split in Split if split in targets]
+        self._room: dict[str, Counter[Split]] = {value: Counter() for value in sizes}
+        for split in (Split.TEST, Split.VALIDATION, Split.TRAIN):
+            if split not in targets:
+                continue
+            is_last = takes_rest and split is self._into[0]
+            for value, count in (rest if is_last else _apportion(targets[split], sizes, rest)).items():
+                self._room[value][split] = count
+            rest = {value: count - self._room[value][split] for value, count in rest.items()}
+        self._spare = rest
+
+    def place(self, value: str, size: int) -> Split | None:
+        """The split with the most room; None where there is none and rows may stay out."""
+        room = self._room[value]
+        split = max(self._into, key=lambda name: room[name])
+        if self._spare[value] and size > room[split]:
+            return None
+        room[split] -= size
+        return split
+
+
+def _apportion(target: int, sizes: Mapping[str, int], rest: Mapping[str, int]) -> dict[str, int]:
+    """The target divided by the values' sizes, the largest remainders rounded up, never more than is left."""
+    total = sum(sizes.values())
+    found = {value: min(target * size // total, rest[value]) for value, size in sizes.items()}
+    order = sorted(sizes, key=lambda value: (-(target * sizes[value] % total), value))
+    while (missing := target - sum(found.values())) > 0:
+        for value in [value for value in order if found[value] < rest[value]][:missing]:
+            found[value] += 1
+    return found
+
+
+def _most_common(values: Sequence[str]) -> str:
+    counts = Counter(values)
+    return min(counts, key=lambda value: (-counts[value], value))
 
 
 def warn_few_test_rows(splits: Mapping[int, Split]) -> str | None:
@@ -65,34 +115,53 @@ def warn_few_test_rows(splits: Mapping[int, Split]) -> str | None:
     return f"There are too few test rows to decide the gate: {rows}, and {MIN_TEST_ROWS} are needed."
 
 
-def _targets(rows: int, shares: Shares) -> dict[Split, int]:
+def warn_missing_values(splits: Mapping[int, Split], strata: Mapping[int, str]) -> str | None:
+    """The sentence where a value stands in no test row, so that nothing is measured on it."""
+    tested = {strata[row] for row, split in splits.items() if split is Split.TEST}
+    missing = sorted({strata[row] for row in splits} - tested)
+    if not missing:
+        return None
+    shown = ", ".join(f"“{value[:40]}”" for value in missing[:5]) + (" …" if len(missing) > 5 else "")
+    return (
+        f"{len(missing)} of {len(tested) + len(missing)} values have too few rows to stand in the test rows: {shown}."
+    )
+
+
+def _targets(rows: int, shares: Shares, into: Collection[Split]) -> dict[Split, int]:
     match shares:
         case Fractions():
-            targets = _fraction_targets(rows, shares)
+            targets = _fraction_targets(rows, shares, into)
         case Counts(validation, test, train):
-            rest = rows - validation - test if train is None else train
+            asked = validation * (Split.VALIDATION in into) + test * (Split.TEST in into)
+            rest = rows - asked if train is None else train
             targets = {Split.TRAIN: rest, Split.VALIDATION: validation, Split.TEST: test}
+    targets = {split: count for split, count in targets.items() if split in into}
     total = sum(targets.values())
     if total > rows:
         raise Invalid({"train": f"The splits ask for {total} rows, but there are {rows}; ask for fewer."})
     wrong = {name.value: f"{name.capitalize()} needs at least 1 row." for name, n in targets.items() if n < 1}
     if wrong and isinstance(shares, Fractions):
-        raise Invalid({"rows": _too_few(rows, shares)})
+        raise Invalid({"rows": _too_few(rows, shares, into)})
     if wrong:
         raise Invalid(wrong)
     return targets
 
 
-def _fraction_targets(rows: int, shares: Fractions) -> dict[Split, int]:
-    exact = [Decimal(str(share)) for share in (shares.train, shares.validation, shares.test)]
-    if not all(share.is_finite() and share > 0 for share in exact) or abs(sum(exact, start=Decimal(-1))) > _ROUNDING:
-        raise Invalid({"train": "The shares of training, validation and test must be above 0 and add up to 1."})
-    held = {Split.VALIDATION: int(rows * exact[1]), Split.TEST: int(rows * exact[2])}
+def _fraction_targets(rows: int, shares: Fractions, into: Collection[Split]) -> dict[Split, int]:
+    exact = {split: Decimal(str(getattr(shares, split.value))) for split in Split if split in into}
+    if not all(share.is_finite() and share > 0 for share in exact.values()) or (
+        abs(sum(exact.values(), start=Decimal(-1))) > _ROUNDING
+    ):
+        names = " and ".join(", ".join(_WORDS[split] for split in exact).rsplit(", ", 1))
+        raise Invalid({"train": f"The shares of {names} must be above 0 and add up to 1."})
+    held: dict[Split, int] = {split: int(rows * share) for split, share in exact.items() if split is not Split.TRAIN}
     return {Split.TRAIN: rows - sum(held.values()), **held}
 
 
-def _too_few(rows: int, shares: Fractions) -> str:
-    needed = max(3, math.ceil(1 / Decimal(str(min(shares.validation, shares.test)))))
+def _too_few(rows: int, shares: Fractions, into: Collection[Split]) -> str:
+    held = [getattr(shares, split.value) for split in into if split is not Split.TRAIN]
+    least = min((Decimal(str(share)) for share in held), default=Decimal(1))
+    needed = max(len(into), math.ceil(1 / least))
     return f"{rows} rows are too few for these shares: at least {needed} are needed, so that no split is empty."
 
 

@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from tensorant_app.domain.steps import Cause, Lifecycle, step
 
+KEYS = "keys.parquet"
+"""Beside the rows of the splits: what every row is told from others by."""
+
 
 class VersionState(StrEnum):
     DRAFT = "draft"
@@ -23,6 +26,7 @@ LIFECYCLE = Lifecycle(
         "create": step((), _S.DRAFT, Cause.MEMBER),
         "check": step({_S.DRAFT}, _S.CHECKING, Cause.MEMBER),
         "back": step({_S.CHECKING}, _S.DRAFT),
+        "cancel": step({_S.CHECKING}, _S.DRAFT, Cause.MEMBER),
         "freeze": step({_S.DRAFT}, _S.FREEZING, Cause.MEMBER),
         "done": step({_S.FREEZING}, _S.FROZEN),
     },

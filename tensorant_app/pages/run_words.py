@@ -229,6 +229,9 @@ def machine_trouble_of(run: RunDetails) -> Trouble:
     if run.machine is not None and run.machine.state is MachineState.RELEASE_FAILED:
         story = "Tensorant keeps asking for its release until it is proved gone. Its slot stays taken until then."
         return Trouble("release_failed", "The machine's release is not confirmed.", story, run.machine.sentence or "")
+    if run.machine is not None and run.machine.is_overdue and run.machine.was_heard:
+        story = "Its trainer was heard and goes on. It is looked for until the provider lists it, and never asked for twice."
+        return Trouble("checking", "The provider does not list the machine.", story)
     if run.machine is not None and run.machine.is_overdue:
         story = "The provider's answer is late or lost. A machine of this name is looked for; none is asked for twice."
         return Trouble("checking", "The launch is being checked.", story)
@@ -272,6 +275,8 @@ def _kept(run: RunDetails) -> str:
     if run.has_adapter:
         return "The adapter and the logs are kept."
     at = f" up to step {run.progress.step:,}" if run.progress.step else ""
+    if run.machine is not None and run.machine.disk_ends:
+        return "Its files lie on the Pod's own disk, which costs until the Pod is deleted. Curves and logs are kept."
     return f"Checkpoints{at} and logs are kept." if run.attempt else "No machine was asked for, and nothing was spent."
 
 
@@ -290,6 +295,8 @@ def _cancel_lead(run: RunDetails) -> str:
     if run.state is RunState.EVALUATING:
         return "Only the scoring stops. The adapter is safe and stays ready."
     at = f" at step {run.progress.step:,} of {run.progress.total_steps:,}" if run.progress.total_steps else ""
+    if run.machine is not None and run.machine.disk_ends:
+        return f"It stops at once{at}. The Pod is deleted with its disk: what was not fetched from it is lost."
     return (
         f"It stops at once{at}. Checkpoints and logs are kept, the machine is given back. It cannot be taken up again."
     )

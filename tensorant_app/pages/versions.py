@@ -15,7 +15,6 @@ from tensorant_app.components.checks import CheckLine, checks
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import link
 from tensorant_app.components.stats import Fact, Stat, data_list, stats
-from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
@@ -24,6 +23,7 @@ from tensorant_app.pages.data import VIEWERS
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
+from tensorant_app.pages.tokens import MarkedRow, refused_card, refused_of, tokens_panel
 from tensorant_app.pages.words import ago, count, share
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, versions
@@ -73,18 +73,11 @@ class ReportFacts:
     """How many rows the template refuses for their system text alone, in words."""
 
 
-@dataclass(frozen=True)
-class RefusedRow:
-    split: str
-    row: str
-    message: str
-
-
 class VersionPageState(AppState):
     facts: VersionFacts = VersionFacts()
     report: ReportFacts = ReportFacts()
     findings: list[CheckLine] = []
-    refused: list[RefusedRow] = []
+    refused: list[MarkedRow] = []
     asks_freeze: bool = False
 
     @rx.event
@@ -96,18 +89,26 @@ class VersionPageState(AppState):
         found = await self._see(_look(text))
         if found is None:
             return None
-        return VersionPageState.watch if self._show(found) else RowsState.load
+        # Where the rows are drawn already, another page of them is asked for; else they load when they are drawn.
+        more = [RowsState.load] if self.report.is_there else []
+        return [*more, *([VersionPageState.watch] if self._show(found) else [])]
 
     @rx.event(background=True)
-    async def watch(self):
+    async def watch(self) -> None:
         """Until it is frozen, for its check and its freeze begin and end by themselves."""
         await self._watch(_look(segment(self, "versions")), self._show)
-        return RowsState.load
 
     @rx.event
     async def check(self) -> None:
         text = segment(self, "versions")
         await self._do(lambda session, caller: versions.check_version(session, caller, id_of(text)))
+        if not self.error:
+            self._show(await self._see(_look(text)))
+
+    @rx.event
+    async def cancel_check(self) -> None:
+        text = segment(self, "versions")
+        await self._do(lambda session, caller: versions.cancel_check(session, caller, id_of(text)))
         if not self.error:
             self._show(await self._see(_look(text)))
 
@@ -144,7 +145,7 @@ class VersionPageState(AppState):
             facts=_facts(segment(self, "projects"), view, origin),
             report=_report(view.report),
             findings=_findings(view.report) if view.report else [],
-            refused=_refused(view.report) if view.report else [],
+            refused=refused_of(view.report) if view.report else [],
         )
         return view.state is not VersionState.FROZEN
 
@@ -195,14 +196,14 @@ def _report(report: Report | None) -> ReportFacts:
         share(trained, tokens),
         f"{report.mask.longest:,}",
         labels,
-        len(report.mask.errors),
+        report.mask.refused_rows,
         count(report.mask.system_refused, "row") if report.mask.system_refused else "",
     )
 
 
 def _findings(report: Report) -> list[CheckLine]:
     """What to look at, worst first; a clean check says so in two lines."""
-    errors, safety = len(report.mask.errors), report.safety
+    errors, safety = report.mask.refused_rows, report.safety
     lines = []
     if errors:
         lines.append(
@@ -222,14 +223,9 @@ def _findings(report: Report) -> list[CheckLine]:
     return lines
 
 
-def _refused(report: Report) -> list[RefusedRow]:
-    return [RefusedRow(e.split.capitalize(), f"{e.row:,}", e.message) for e in report.mask.errors[:_MOST_SHOWN]]
-
-
 @rx.page(route=routes.VERSION, title="Version · Tensorant", on_load=[*ENTER, VersionPageState.load])
 def version_page() -> rx.Component:
     facts, report = VersionPageState.facts, VersionPageState.report
-    is_frozen = facts.state == "frozen"
     return framed(
         "data",
         page_head(
@@ -250,17 +246,21 @@ def version_page() -> rx.Component:
                         "Rows are divided, looked through for secrets, and read as the base model reads them.",
                         facts.percent,
                         "Of the rows that are read",
+                        stop=if_(AppState.me.may_prepare, button("Cancel", on_click=VersionPageState.cancel_check)),
                     ),
                 ),
                 ("freezing", working("Freezing", "Files are copied under the name of their content.")),
                 rx.fragment(),
             ),
             if_(report.is_there, _counts()),
-            if_(is_frozen, rows_browser()),
             columns(
-                [if_(report.is_there, _check_card(), _not_checked()), if_(report.refused > 0, _refused_card())],
+                [
+                    if_(report.is_there, _check_card(), _not_checked()),
+                    if_(report.refused > 0, refused_card(VersionPageState.refused)),
+                ],
                 [_origin()],
             ),
+            if_(report.is_there, stack(tokens_panel(), rows_browser())),
         ),
         _freeze_dialog(),
         crumbs=[Crumb("Data", routes.data(ProjectState.project.id)), Crumb(facts.name)],
@@ -323,23 +323,6 @@ def _system_text() -> rx.Component:
 def _not_checked() -> rx.Component:
     words = "Not checked yet. The check divides the rows, looks for secrets, and reads every row with the base model's own template."
     return if_(VersionPageState.facts.state == "draft", card(rx.el.p(words), title="Check"))
-
-
-def _refused_card() -> rx.Component:
-    def draw(found: rx.Var[RefusedRow]) -> rx.Component:
-        return table_row(
-            cell(found.row, number=True, phone="aside"), cell(found.split, gray=True), cell(found.message, phone="lead")
-        )
-
-    table = data_table(
-        [Column("Row", number=True, phone="aside"), Column("Split"), Column("Why", phone="lead")],
-        VersionPageState.refused,
-        draw,
-        caption="Rows that cannot be trained",
-        in_card=False,
-        tall=False,
-    )
-    return card(table, title="Rows that cannot be trained", padded=False)
 
 
 def _origin() -> rx.Component:

@@ -26,6 +26,7 @@ from tensorant_app.domain.errors import Refused, TensorantError
 from tensorant_app.domain.estimates import Source
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import (
     Check,
@@ -39,6 +40,7 @@ from tensorant_app.domain.readiness import (
     space_needed,
     warned,
 )
+from tensorant_app.domain.tokens import too_long
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
@@ -129,7 +131,7 @@ def make_subject(
         provider_for(session, project.organization_id),
         estimates.estimate(session, project, version, settings, placement) if is_frozen else None,
         trial,
-        read_rented(session, project, settings.method, placement),
+        read_rented(session, project, version, settings.method, placement),
     )
 
 
@@ -249,8 +251,12 @@ def _check_data(subject: Subject) -> list[Finding]:
     if empty:
         return [refused(Check.VERSION, f"The version has no rows for {' and '.join(empty)}. Split it differently.")]
     counts = ", ".join(f"{count:,} {split}" for split, count in report.rows.items())
+    leaks = leak_sentences(report.repeats)
+    sentence = " ".join([f"The version is frozen: {counts}.", *leaks])
     return [
-        passed(Check.VERSION, f"The version is frozen: {counts}."),
+        warned(Check.VERSION, f"{sentence} Scores on such rows measure memory.")
+        if leaks
+        else passed(Check.VERSION, sentence),
         _check_rows(subject.settings, report),
         _check_safety(report),
         _check_plan(subject.settings, report, subject.rented.placement.gpu_count if subject.rented else 1),
@@ -260,7 +266,7 @@ def _check_data(subject: Subject) -> list[Finding]:
 
 def _check_rows(settings: RunSettings, report: Report) -> Finding:
     if report.mask.longest > settings.context_length:
-        sentence = (
+        sentence = too_long(report.mask.longest_rows, settings.context_length) or (
             f"The longest row has {report.mask.longest:,} tokens and the context length is {settings.context_length:,}."
         )
         return refused(Check.ROWS, f"{sentence} Raise the context length, or leave the long rows out of the version.")

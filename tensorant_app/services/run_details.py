@@ -68,9 +68,13 @@ class MachineFacts:
     state: MachineState
     is_overdue: bool
     """Asked, and the answer is late or lost."""
+    was_heard: bool
+    """Its trainer has spoken: it is there, whatever the provider says."""
     sentence: str | None
     attempt: int
     released_at: datetime | None
+    disk_ends: bool
+    """What it made lies on a disk that is deleted with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -281,9 +285,11 @@ def _machine(machine: MachineView, now: datetime) -> MachineFacts:
         is_rented=machine.connection_id is not None,
         state=machine.state,
         is_overdue=machine.is_checking(now),
+        was_heard=machine.started_at is not None,
         sentence=machine.trouble or machine.sentence,
         attempt=machine.attempt,
         released_at=machine.released_at,
+        disk_ends=machine.keeps_files_to_itself,
     )
 
 

@@ -23,6 +23,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
 from tensorant_app.providers.base import Listed
+from tensorant_app.services.accounts import POLL
 from tensorant_app.services.accounts import SWEEP as SWEEP
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
@@ -87,7 +88,12 @@ def sort_out(session: Session, listed: Sequence[Listed], installation: str, now:
 def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> None:
     """The sweep made the delete call itself; the row goes on from there."""
     machine = session.get_one(Machine, doomed.machine_id)
-    if machine.state in {MachineState.HELD, MachineState.STOPPED}:
+    # The list may never show them again, and what they cost is this machine's.
+    machine.billed_ids = sorted({*machine.billed_ids, *doomed.provider_ids})
+    if machine.state is MachineState.ASKED:
+        machine.provider_ids = list(doomed.provider_ids)
+        take(session, machine, Move("catch", MachineReason.USE_ENDED, doomed.why))
+    elif machine.state in {MachineState.HELD, MachineState.STOPPED}:
         take(session, machine, Move("release", MachineReason.USE_ENDED, doomed.why))
     elif machine.state in LIFECYCLE.final:
         take(session, machine, Move("reappear", MachineReason.CAME_BACK, doomed.why))
@@ -95,6 +101,9 @@ def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> Non
     sentence = problem or doomed.why
     note(session, machine, MachineEvent, verb="swept", sentence=sentence)
     promise(session, TEND, machine.id)
+    if machine.connection_id is not None:
+        # With no machine left the account was not looked at any more; these looks prove that this one is gone.
+        promise(session, POLL, machine.connection_id)
     tell_user(session, machine)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
 
 from tensorant_app.domain.data_codes import NoticeCode
 from tensorant_app.domain.datasets import Notice, Row
+from tensorant_app.services.equal_keys import runs_of_equal
 
 FAR = 20
 """So many times longer or shorter than the median is suspicious."""
@@ -88,22 +88,8 @@ class Summary:
 
 def _firsts(keys: array[int]) -> array[int]:
     """For each place, the first place with the same key; itself where there is none before it."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    count = len(keys)
-    firsts = array("I", range(count))
-    if count < 2:
-        return firsts
-    values: Any = pa.Array.from_buffers(pa.uint64(), count, [None, pa.py_buffer(keys)])
-    order = pc.sort_indices(values)
-    values = values.take(order)
-    repeats = pc.indices_nonzero(pc.equal(values.slice(1), values.slice(0, count - 1)))
-    last, first = -2, 0
-    for chunk in range(0, len(repeats), 10_000):
-        for at in repeats.slice(chunk, 10_000).to_pylist():
-            if at != last + 1:
-                first = order[at].as_py()
-            firsts[order[at + 1].as_py()] = first
-            last = at
+    firsts = array("I", range(len(keys)))
+    for first, *others in runs_of_equal(keys):
+        for place in others:
+            firsts[place] = first
     return firsts

@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,12 +20,14 @@ from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, step
+from tensorant_app.domain.division import Division
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.leakage import Keep, Likeness, Repeats
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.splits import Counts, Fractions, Shares
+from tensorant_app.domain.splits import Shares
 from tensorant_app.domain.steps import Cause
-from tensorant_app.domain.versions import LIFECYCLE, VersionState
+from tensorant_app.domain.versions import KEYS, LIFECYCLE, VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
@@ -36,7 +38,7 @@ from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
 
 REACT = "versions.react"
-FILES = (*(f"{split.value}.parquet" for split in Split), MASK, MASK_SUMMARY)
+FILES = (*(f"{split.value}.parquet" for split in Split), KEYS, MASK, MASK_SUMMARY)
 """What a frozen version consists of, beside its manifest."""
 _SHOWN_REASONS = 20
 
@@ -50,6 +52,8 @@ class Report:
     labels: tuple[str, ...]
     safety: tuple[Mapping[str, Any], ...]
     warnings: tuple[str, ...]
+    repeats: tuple[Repeats, ...]
+    """Which rows repeat others, leaks between splits first."""
     mask: MaskSummary
     content_sha256: str
 
@@ -74,7 +78,8 @@ class CheckInput:
 
     version_id: UUID
     state: VersionState
-    rows_key: str
+    sources: Mapping[str, str]
+    """Split, empty for the rows that are divided → key of its rows in the store."""
     split: Mapping[str, Any]
     base_repo_id: str
     base_revision: str
@@ -89,20 +94,40 @@ def frozen_key(content_sha256: str) -> str:
     return f"versions/{content_sha256}"
 
 
+def files_key(version: DatasetVersion) -> str:
+    """Where the version's rows and their masks lie: those of its last whole check, until it is frozen."""
+    if version.content_sha256 is not None:
+        return frozen_key(version.content_sha256)
+    if version.report is None:
+        raise Conflict("This version has not been checked yet. Check it, then look at its rows.")
+    return draft_key(version.id)
+
+
 def create_version(
-    session: Session, caller: Caller, import_id: UUID, *, shares: Shares, seed: int, leave_out_rejected: bool = False
+    session: Session,
+    caller: Caller,
+    import_id: UUID,
+    *,
+    shares: Shares,
+    seed: int,
+    keep: Keep = Keep.BEGINNINGS,
+    group_by: str = "",
+    stratify_by: str = "",
+    files: Mapping[Split, UUID] | None = None,
+    leave_out_rejected: bool = False,
 ) -> UUID:
-    """A draft of one import's rows; rejected rows stay out only where the caller says so, knowing the number."""
+    """A draft of an import's rows; rejected rows stay out only where the caller says so, knowing the number.
+
+    `files` are splits that are an import of their own: no row of theirs goes elsewhere.
+    """
     caller.require(Permission.PREPARE)
+    files = files or {}
     source = own_row(session, caller, Import, import_id, "import")
-    if source.state is not ImportState.READY:
-        raise Conflict(f"The file {source.file_name} is {source.state.value}; wait until it is ready.")
-    if source.rejected and not leave_out_rejected:
-        raise Invalid(
-            {
-                "leave_out_rejected": f"{source.rejected} of {source.rows} rows have errors. Mend them, or leave them out."
-            }
-        )
+    sources = [source, *(_split_source(session, caller, source, split, one) for split, one in files.items())]
+    _require_ready(sources, leave_out_rejected=leave_out_rejected)
+    division = Division(
+        shares, seed, keep, group_by.strip(), stratify_by.strip(), {split: str(one) for split, one in files.items()}
+    )
     at = now_of(session)
     latest = session.exec(
         select(func.max(DatasetVersion.number)).where(col(DatasetVersion.dataset_id) == source.dataset_id)
@@ -115,11 +140,30 @@ def create_version(
         import_id=source.id,
         number=(latest or 0) + 1,
         state=VersionState.DRAFT,
-        split=_stored(shares, seed),
+        split=division.stored(),
     )
     begin(session, version, VersionEvent, verb="create", cause=Cause.MEMBER)
-    write_audit(session, caller, "versions.create", version.id, left_out=source.rejected)
+    write_audit(session, caller, "versions.create", version.id, left_out=sum(one.rejected for one in sources))
     return version.id
+
+
+def _split_source(session: Session, caller: Caller, main: Import, split: Split, import_id: UUID) -> Import:
+    one = own_row(session, caller, Import, import_id, "import")
+    if split is Split.TRAIN or one.id == main.id or one.dataset_id != main.dataset_id:
+        raise Invalid(
+            {split.value: f"The {split.value} rows need another file of this dataset, or a share of this one."}
+        )
+    return one
+
+
+def _require_ready(sources: Sequence[Import], *, leave_out_rejected: bool) -> None:
+    for one in sources:
+        if one.state is not ImportState.READY:
+            raise Conflict(f"The file {one.file_name} is {one.state.value}; wait until it is ready.")
+    rejected, rows = sum(one.rejected for one in sources), sum(one.rows for one in sources)
+    if rejected and not leave_out_rejected:
+        sentence = f"{rejected} of {rows} rows have errors. Mend them, or leave them out."
+        raise Invalid({"leave_out_rejected": sentence})
 
 
 def check_version(session: Session, caller: Caller, version_id: UUID, *, merge_system: bool | None = None) -> None:
@@ -134,6 +178,15 @@ def check_version(session: Session, caller: Caller, version_id: UUID, *, merge_s
         version.merge_system, version.report = merge_system, None
 
 
+def cancel_check(session: Session, caller: Caller, version_id: UUID) -> None:
+    """The process ends within seconds; what the check before it found stays."""
+    caller.require(Permission.PREPARE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    step(session, version, LIFECYCLE, VersionEvent, verb="cancel", cause=Cause.MEMBER)
+    write_audit(session, caller, "versions.cancel", version.id)
+    promise(session, REACT, version.id)
+
+
 def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
     """Freeze a checked draft for good; refused with every row that cannot be trained."""
     caller.require(Permission.PREPARE)
@@ -142,9 +195,10 @@ def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
     if report is None:
         raise Conflict("This version has not been checked yet. Check it, then freeze it.")
     if report.mask.errors:
-        reasons = [f"{error.split} row {error.row}: {error.message}" for error in report.mask.errors]
-        more = [f"… and {len(reasons) - _SHOWN_REASONS} more rows."] if len(reasons) > _SHOWN_REASONS else []
-        raise Refused("This version cannot be frozen:", [*reasons[:_SHOWN_REASONS], *more])
+        shown = report.mask.errors[:_SHOWN_REASONS]
+        rest = report.mask.refused_rows - len(shown)
+        reasons = [f"{error.split} row {error.row}: {error.message}" for error in shown]
+        raise Refused("This version cannot be frozen:", [*reasons, *([f"… and {rest:,} more rows."] if rest else [])])
     _begin_work(session, caller, version_id, "freeze")
 
 
@@ -164,7 +218,8 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
     return CheckInput(
         version.id,
         version.state,
-        rows_key(version.import_id),
+        {"": rows_key(version.import_id)}
+        | {split: rows_key(UUID(one)) for split, one in version.split.get("files", {}).items()},
         version.split,
         project.base_repo_id,
         project.base_revision,
@@ -172,11 +227,18 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
     )
 
 
+def is_asked(session: Session, job: CheckInput) -> bool:
+    """Whether the check is still wanted, and wanted like this: it may have been cancelled and begun otherwise."""
+    return check_input(session, job.version_id) == job
+
+
 def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict[str, Any]:
     """Do the check in processes of its own, below `folder`; answers the report's stored form or `problem`."""
     base = find_base(job.base_repo_id, job.base_revision)
-    rows = store().fetch(job.rows_key)
-    found = run_work("tensorant_app.services.version_work", {"rows": str(rows), "split": dict(job.split)}, folder, beat)
+    sources = [{"split": split, "rows": str(store().fetch(key))} for split, key in job.sources.items()]
+    found = run_work(
+        "tensorant_app.services.version_work", {"sources": sources, "split": dict(job.split)}, folder, beat
+    )
     if found["problem"]:
         return found
     files = {split.value: str(folder / f"{split.value}.parquet") for split in Split}
@@ -289,12 +351,13 @@ def _report(version: DatasetVersion) -> Report | None:
         labels=tuple(stored["labels"]),
         safety=tuple(stored["safety"]),
         warnings=tuple(stored["warnings"]),
+        repeats=tuple(_repeats(one) for one in stored.get("repeats", ())),
         mask=load(MaskSummary, json.dumps(stored["mask"])),
         content_sha256=stored["content_sha256"],
     )
 
 
-def _stored(shares: Shares, seed: int) -> dict[str, Any]:
-    kind = "fractions" if isinstance(shares, Fractions) else "counts"
-    assert isinstance(shares, Fractions | Counts)
-    return {kind: asdict(shares), "seed": seed}
+def _repeats(stored: Mapping[str, Any]) -> Repeats:
+    kinds = {"likeness": Likeness(stored["likeness"]), "split": Split(stored["split"])}
+    pairs = [(row, other) for row, other in stored["shown"]]
+    return Repeats(**{**stored, **kinds, "against": Split(stored["against"]), "shown": pairs})
