@@ -35,7 +35,7 @@ from tensorant_app.domain.runs import CHECKPOINT_TIME, Work
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.trials import require_usable
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.providers.base import FileStore
+from tensorant_app.providers.base import FileStore, Storage
 from tensorant_app.services import machines, slots
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
@@ -100,14 +100,25 @@ def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
     return evaluation.id
 
 
-def create_for_run(session: Session, run: Run) -> UUID:
-    """Score a run's adapter against its baseline, as its launch announced; a trial's is refused."""
+def create_for_run(session: Session, run: Run, cause: Cause = Cause.WORKER) -> UUID:
+    """Score a run's adapter against its baseline, as its launch announced or a member asks; a trial's is refused."""
     require_usable(run.purpose)
     version = session.get_one(DatasetVersion, run.version_id)
-    evaluation = _create(session, version, EvaluationKind.ADAPTER, Cause.WORKER)
+    evaluation = _create(session, version, EvaluationKind.ADAPTER, cause)
     evaluation.run_id, evaluation.baseline_id = run.id, run.baseline_id
-    evaluation.placement = {**run.placement, "gpu_count": 1, "not_before": None} if run.placement else None
+    evaluation.placement = place_of_adapter(session, run)
     return evaluation.id
+
+
+def place_of_adapter(session: Session, run: Run) -> dict[str, Any] | None:
+    """Where a run's adapter is scored: as the run's machine was asked for, with one GPU.
+
+    One that was carried over from a Pod lies here alone, and is scored on this computer: None.
+    """
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    if not run.placement or (machine is not None and machine.storage is not Storage.VOLUME):
+        return None
+    return {**run.placement, "gpu_count": 1, "not_before": None}
 
 
 def cancel_evaluation(session: Session, caller: Caller, evaluation_id: UUID) -> None:

@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, or_, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from tensorant_app.db.machines import Machine
-from tensorant_app.domain.machines import MachineReason, MachineState, Presence, Sighting, Use, is_checking
+from tensorant_app.domain.machines import OVERDUE, MachineReason, MachineState, Presence, Sighting, Use, is_checking
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import Work
 from tensorant_app.providers.base import FileStore, MachineRequest, Storage
@@ -81,10 +82,18 @@ class MachineView:
         return _PHASES[self.status.phase] if self.status is not None else Work.NONE
 
     @property
+    def storage(self) -> Storage:
+        """Where it keeps its files; this computer's machines share the console's disk."""
+        return Storage(self.options.get("storage", Storage.VOLUME))
+
+    @property
+    def keeps_files_to_itself(self) -> bool:
+        """There is a disk that ends with it, and what it made lies there alone."""
+        return self.storage is Storage.POD and self.state in {MachineState.HELD, MachineState.STOPPED}
+
+    @property
     def request(self) -> MachineRequest:
-        options = dict(self.options)
-        if "storage" in options:
-            options["storage"] = Storage(options["storage"])
+        options = {**self.options, "storage": self.storage}
         return MachineRequest(
             self.name,
             self.gpu_type,
@@ -114,6 +123,17 @@ class MachineView:
     def is_checking(self, now: datetime) -> bool:
         """Nobody knows whether it exists: **Checking launch**."""
         return is_checking(self.state, self.ask_sent_at, self.answer_lost_at is not None, now)
+
+
+def in_doubt(use: Use, now: datetime) -> SelectOfScalar[UUID]:
+    """Subjects whose machine nobody knows to exist: `domain.machines.is_checking` for a database."""
+    asked_at = col(Machine.ask_sent_at)
+    return select(Machine.subject_id).where(
+        Machine.use == use,
+        Machine.state == MachineState.ASKED,
+        asked_at.is_not(None),
+        or_(col(Machine.answer_lost_at).is_not(None), asked_at < now - OVERDUE),
+    )
 
 
 _OUTCOMES = {

@@ -13,6 +13,7 @@ from tensorant_app.domain.connections import RUNPOD, ConnectionKind
 from tensorant_app.domain.errors import Refused
 from tensorant_app.domain.money import FREE, HourlyRate, Money
 from tensorant_app.domain.placement import Placement
+from tensorant_app.domain.spend import own_disk_month
 from tensorant_app.services import gpus
 from tensorant_app.services.budgets import Budget, budget_of
 from tensorant_app.services.connections import find_connection
@@ -33,17 +34,25 @@ class RentedLaunch:
     account: str
     """The last four characters of the key whose account is billed; empty where none is connected."""
     budget: Budget
+    own_disk_month: Money | None
+    """What its disk costs while it is stopped, where no network volume takes its files; None where one does."""
 
 
 def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0)) -> RentedLaunch | None:
     """None where it starts on this computer; `runtime` is what the cap is reckoned with."""
     place = Placement.of(run.placement or {})
+    return rented_at(session, session.get_one(Project, run.project_id), run.settings["method"], place, runtime)
+
+
+def rented_at(
+    session: Session, project: Project, method: str, place: Placement, runtime: timedelta
+) -> RentedLaunch | None:
+    """The same for any use of a machine."""
     if place.provider != RUNPOD:
         return None
-    project = session.get_one(Project, run.project_id)
-    judged = gpus.judge_placement(session, project, run.settings["method"], place)
-    compute = find_connection(session, run.organization_id, ConnectionKind.RUNPOD_COMPUTE)
-    storage = find_connection(session, run.organization_id, ConnectionKind.RUNPOD_STORAGE)
+    judged = gpus.judge_placement(session, project, method, place)
+    compute = find_connection(session, project.organization_id, ConnectionKind.RUNPOD_COMPUTE)
+    storage = find_connection(session, project.organization_id, ConnectionKind.RUNPOD_STORAGE)
     chosen = place.gpu_types[0] if place.gpu_types else "No GPU"
     return RentedLaunch(
         judged.offer.label if judged else chosen,
@@ -54,21 +63,25 @@ def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0))
         storage.shown["data_center"] if storage else "",
         compute.last_four if compute else "",
         budget_of(session, project),
+        None if storage else own_disk_month(place.disk_gb),
     )
 
 
 def require_shown_price(session: Session, run: Run, shown: HourlyRate | None) -> HourlyRate:
     """The price that holds now, free on this computer; `Refused` with both numbers where it rose since it was shown."""
-    rented = rented_launch(session, run)
+    return require_price(rented_launch(session, run), shown, what="run")
+
+
+def require_price(rented: RentedLaunch | None, shown: HourlyRate | None, *, what: str) -> HourlyRate:
+    """The same of any launch; `what` is the noun in its sentences."""
     if rented is None:
         return FREE
     if rented.rate is None:
-        raise Refused(
-            f"{rented.label} is not on offer now.", ["Try again in a minute, or configure another run like this one."]
-        )
+        raise Refused(f"{rented.label} is not on offer now.", ["Try again in a minute, or choose another GPU."])
     if shown is None:
         raise Refused(
-            f"This run costs {rented.rate}.", ["Launch it where that price is shown first: on its page in the console."]
+            f"This {what} costs {rented.rate}.",
+            ["Launch it where that price is shown first: on its page in the console."],
         )
     if rented.rate > shown:
         raise Refused(

@@ -16,6 +16,7 @@ from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.connections import LOCAL
+from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
 from tensorant_app.domain.hyperparameters import RunSettings
@@ -35,10 +36,10 @@ from tensorant_app.domain.runs import (
 )
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.trials import FINISHED, REPORT_TIME, TrialSettings
-from tensorant_app.providers.base import FileStore
+from tensorant_app.providers.base import FileStore, Storage
 from tensorant_app.services import adapters, evaluations, machines, runs, slots, trials
 from tensorant_app.services.adapters import TakenAdapter
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import store, volume_for
 from tensorant_app.services.machines import MachineView, Order
 from tensorant_app.services.places import Place
 from tensorant_app.services.plans import options_of
@@ -173,6 +174,7 @@ def stage_inputs(volume: FileStore, task: RunTask, order: Order, base: Base) -> 
 
 def job_of(task: RunTask, order: Order, base: Base) -> TrainJob:
     earlier = [AttemptKeys.of(Use.RUN.plural, str(task.id), n).outputs for n in range(order.attempt - 1, 0, -1)]
+    is_alone = task.trial is not None or order.storage is Storage.POD
     return TrainJob(
         subject_id=str(task.id),
         attempt=order.attempt,
@@ -181,7 +183,7 @@ def job_of(task: RunTask, order: Order, base: Base) -> TrainJob:
         train=f"{task.version_key}/{Split.TRAIN.value}.parquet",
         validation=f"{task.version_key}/{Split.VALIDATION.value}.parquet",
         options=options_of(task.settings, merge_system=task.merge_system),
-        resume_from=() if task.trial else tuple(earlier),
+        resume_from=() if is_alone else tuple(earlier),
         sample_prompts=task.sample_prompts,
         trial=trials.limits_of(task.trial, task.settings) if task.trial else None,
     )
@@ -217,9 +219,11 @@ def note_asked(session: Session, task: RunTask, order: Order) -> bool:
     return True
 
 
-def provider_of(task: RunTask) -> str:
-    """Whose volume its files lie on."""
-    return task.machine.provider if task.machine else task.placement.provider or LOCAL
+def volume_of(session: Session, task: RunTask) -> FileStore:
+    """Where its files lie."""
+    if task.machine is None:
+        return volume_for(session, task.organization_id, task.placement.provider or LOCAL)
+    return volume_for(session, task.organization_id, task.machine.provider, task.machine.storage)
 
 
 def next_look(task: RunTask) -> datetime:
@@ -262,8 +266,7 @@ def take_steps(
     was_done = task.machine is not None and task.machine.work is Work.DONE
     is_verified = adapter is not None if was_done else None
     while move := decide(_facts(run, machine, is_verified, now_of(session)), now_of(session)):
-        if move.verb == "ready":
-            assert adapter is not None
+        if adapter is not None and move.verb == "ready":
             adapters.add_adapter(session, run, adapter)
         runs.advance(session, run, move, Cause.WORKER)
 
@@ -276,6 +279,11 @@ def score_adapter(session: Session, run_id: UUID) -> None:
     elif run.state is RunState.ADAPTER_READY and run.evaluates and run.evaluation_id is None:
         run.evaluation_id = evaluations.create_for_run(session, run)
         runs.advance(session, run, Move("evaluate"), Cause.WORKER)
+    elif run.state is RunState.ADAPTER_READY and run.evaluation_id is not None:
+        asked = session.get_one(Evaluation, run.evaluation_id)
+        # One that a member asked for; after one that failed the adapter simply stays ready.
+        if asked.state is EvaluationState.COMPLETED or asked.state not in EVALUATION.final:
+            runs.advance(session, run, Move("evaluate"), Cause.WORKER)
 
 
 def judge_adapter(task: RunTask) -> Verdict:
@@ -324,6 +332,7 @@ def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now:
         pause_wanted_at=run.pause_wanted_at,
         where=f" at step {status.step} of {status.total_steps}" if status and status.total_steps else "",
         is_trial=run.purpose is RunPurpose.TRIAL,
+        is_pod_local=machine is not None and machine.storage is Storage.POD,
     )
 
 

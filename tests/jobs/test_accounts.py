@@ -745,7 +745,7 @@ def test_a_stop_keeps_the_machine_until_somebody_decides(rented: Rented) -> None
     rented.beats(machine_id)
     rented.after(seconds=30)
     with unit_of_work() as session:
-        machines.want_stop(session, Use.RUN, session.get_one(Machine, machine_id).subject_id, 1)
+        machines.want_stop(session, session.get_one(Machine, machine_id))
     rented.after(minutes=1)
 
     assert rented.row(machine_id).state is MachineState.STOPPED
