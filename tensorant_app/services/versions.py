@@ -25,14 +25,17 @@ from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.leakage import Keep, Likeness, Repeats
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.safety_settings import SafetySettings
 from tensorant_app.domain.splits import Shares
 from tensorant_app.domain.steps import Cause
 from tensorant_app.domain.versions import KEYS, LIFECYCLE, VersionState
+from tensorant_app.services import safety
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.safety import SafetyInput
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
@@ -44,6 +47,21 @@ _SHOWN_REASONS = 20
 
 
 @dataclass(frozen=True, slots=True)
+class SafetyCheck:
+    settings: str
+    """Fingerprint of those that it was made with; empty where it stopped half-way."""
+    classifier: str
+    sentence: str
+    """Why the classifier could not check the rows."""
+    rows: int
+    """Refused ones."""
+
+    @property
+    def has_failed(self) -> bool:
+        return self.classifier == safety.FAILED
+
+
+@dataclass(frozen=True, slots=True)
 class Report:
     """What the check found; stored with the version and shown beside it."""
 
@@ -51,6 +69,8 @@ class Report:
     """Split → rows."""
     labels: tuple[str, ...]
     safety: tuple[Mapping[str, Any], ...]
+    """Places of refused rows, the first ones."""
+    safety_check: SafetyCheck
     warnings: tuple[str, ...]
     repeats: tuple[Repeats, ...]
     """Which rows repeat others, leaks between splits first."""
@@ -84,6 +104,7 @@ class CheckInput:
     base_repo_id: str
     base_revision: str
     merge_system: bool
+    safety: SafetyInput
 
 
 def draft_key(version_id: UUID) -> str:
@@ -205,6 +226,7 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
         project.base_repo_id,
         project.base_revision,
         version.merge_system,
+        safety.read_input(session, version_id),
     )
 
 
@@ -218,6 +240,8 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
     if found["problem"]:
         return found
     files = {split.value: str(folder / f"{split.value}.parquet") for split in Split}
+    split_files = {split: Path(path) for split, path in files.items()}
+    found |= safety.check_files(job.safety, split_files, folder, beat)
     mask_job = MaskJob(base=base, files=files, output=str(folder), merge_system=job.merge_system)
     mask_folder = folder / "mask"
     write_job(mask_folder, asdict(mask_job))
@@ -326,6 +350,7 @@ def _report(version: DatasetVersion) -> Report | None:
         rows=stored["rows"],
         labels=tuple(stored["labels"]),
         safety=tuple(stored["safety"]),
+        safety_check=_safety_check(stored),
         warnings=tuple(stored["warnings"]),
         repeats=tuple(_repeats(one) for one in stored.get("repeats", ())),
         mask=load(MaskSummary, json.dumps(stored["mask"])),
@@ -337,3 +362,10 @@ def _repeats(stored: Mapping[str, Any]) -> Repeats:
     kinds = {"likeness": Likeness(stored["likeness"]), "split": Split(stored["split"])}
     pairs = [(row, other) for row, other in stored["shown"]]
     return Repeats(**{**stored, **kinds, "against": Split(stored["against"]), "shown": pairs})
+
+
+def _safety_check(stored: Mapping[str, Any]) -> SafetyCheck:
+    if "safety_check" in stored:
+        return SafetyCheck(**stored["safety_check"])
+    rows = len({one["row"] for one in stored["safety"]})
+    return SafetyCheck(SafetySettings().fingerprint, safety.UNASKED, "", rows)

@@ -103,6 +103,11 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.save_budget": Case(
         Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
     ),
+    "SafetyState.load": Case(path=_in("/settings")),
+    "SafetyState.save_words": Case(Role.ADMIN, lambda world, person: [{"words": "falcon"}], _in("/settings")),
+    "SafetyState.save_address": Case(
+        Role.ADMIN, lambda world, person: [{"url": "https://a.example.com", "seconds": "60"}], _in("/settings")
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
