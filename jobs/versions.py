@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from typing import Any
 
 from jobs.broker import actor
 from tensorant_app.db.promise import Lease
@@ -30,25 +31,45 @@ def react(lease: Lease) -> None:
 
 def _check(lease: Lease, job: CheckInput) -> None:
     """Work aside, then rename: a draft's files are those of its last whole check, or none."""
-    with work_folder(job.version_id) as aside:
-        folder = aside / FILES
-        folder.mkdir()
-        try:
-            found = versions.check_files(job, folder, lease.renew)
-        except TensorantError as error:
-            found = {"problem": str(error)}
-        except OSError as error:
-            found = {"problem": tell_disk_trouble(error)}
-        if not found["problem"]:
-            # Somebody else may have checked it meanwhile, and be freezing what this would replace.
-            lease.renew()
-            target = store().fetch(versions.draft_key(job.version_id))
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.rmtree(target, ignore_errors=True)
-            folder.rename(target)
-        with lease.write() as session:
+    found = _found(lease, job)
+    with lease.write() as session:
+        if found is not None and versions.is_asked(session, job):
             versions.finish_check(session, job.version_id, found)
-            lease.done(session)
+        lease.done(session)
+
+
+def _found(lease: Lease, job: CheckInput) -> dict[str, Any] | None:
+    """The report's stored form or the problem, the files in their place; None where it was cancelled meanwhile."""
+    try:
+        with work_folder(job.version_id) as aside:
+            folder = aside / FILES
+            folder.mkdir()
+            found = versions.check_files(job, folder, lambda: _beat(lease, job))
+            if not found["problem"]:
+                # Somebody else may have checked it meanwhile, and be freezing what this would replace.
+                _beat(lease, job)
+                target = store().fetch(versions.draft_key(job.version_id))
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.rmtree(target, ignore_errors=True)
+                folder.rename(target)
+            return found
+    except Cancelled:
+        return None
+    except TensorantError as error:
+        return {"problem": str(error)}
+    except OSError as error:
+        return {"problem": tell_disk_trouble(error)}
+
+
+class Cancelled(Exception):
+    """Nobody waits for this check any more."""
+
+
+def _beat(lease: Lease, job: CheckInput) -> None:
+    lease.renew()
+    with reading() as session:
+        if not versions.is_asked(session, job):
+            raise Cancelled
 
 
 def _freeze(lease: Lease) -> None:

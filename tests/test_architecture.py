@@ -31,6 +31,7 @@ def test_domain_and_contract_are_plain_python() -> None:
         "trainer.contract",
         "trainer.contract_files",
         "trainer.contract_manifest",
+        "trainer.contract_mask",
     } | graph.find_descendants("tensorant_app.domain")
     foreign = {
         (m, i)

@@ -119,7 +119,7 @@ def _mask(path: Path) -> int:
     job = read_job(MaskJob, path)
     if job is None:
         return 2
-    load_libraries(None)
+    set_environment(1)
     from trainer.mask import make_mask
 
     make_mask(job)

@@ -19,6 +19,9 @@ from trainer.contract_manifest import Manifest as Manifest
 from trainer.contract_manifest import hash_file as hash_file
 from trainer.contract_manifest import seal_folder as seal_folder
 from trainer.contract_manifest import verify_folder as verify_folder
+from trainer.contract_mask import LongRow as LongRow
+from trainer.contract_mask import MaskSummary as MaskSummary
+from trainer.contract_mask import RowError as RowError
 from trainer.contract_trial import MOST_MINUTES as MOST_MINUTES
 from trainer.contract_trial import MOST_ROWS as MOST_ROWS
 from trainer.contract_trial import MOST_STEPS as MOST_STEPS
@@ -234,34 +237,6 @@ class MaskJob:
     context_length: int | None = None
     merge_system: bool = False
     contract_version: int = CONTRACT_VERSION
-
-
-@dataclass(frozen=True, slots=True)
-class RowError:
-    """A row that cannot be trained, and why."""
-
-    split: str
-    row: int
-    message: str
-
-
-@dataclass(frozen=True, slots=True)
-class MaskSummary:
-    """`mask.json`: totals of `mask.parquet` (columns split, row, tokens, trained_tokens, text, spans, error)."""
-
-    rows: int
-    tokens: Mapping[str, int]
-    """Split → tokens of all its rows."""
-    trained_tokens: Mapping[str, int]
-    longest: int
-    """Tokens of the longest row."""
-    errors: tuple[RowError, ...]
-    tokenizer_sha256: str
-    template_sha256: str
-    sequences: Mapping[str, int] = field(default_factory=dict)
-    """Split → sequences that are trained: more than rows where the template needs one for each reply."""
-    system_refused: int = 0
-    """Rows that the template refuses for their system text, which can stand in the first user text instead."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from trainer.base import open_tokenizer, stop_tokens_in
 from trainer.data import Example, Limits, encode_row
+from trainer.pieces import in_processes
 from trainer.preview import preview
 from trainer.template import Template, template_of
 
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 PIECE = 500
 """Rows handed to a process at once."""
-WORTH_A_PROCESS = 2_000
-"""Below this many rows a second process costs more than it gives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,14 +60,8 @@ def mask_file(path: Path, tokenizer: Path, *, context: int | None, merged: bool 
     _eyes = _Eyes(opened, Limits(stops, context), template_of(opened, stops))
     examples = [Example(number, text, merged) for number, text in enumerate(texts_of(path), start=1)]
     pieces = [examples[first : first + PIECE] for first in range(0, len(examples), PIECE)]
-    workers = len(os.sched_getaffinity(0))
-    if workers == 1 or len(examples) < WORTH_A_PROCESS:
-        for piece in pieces:
-            yield from _masked_piece(piece)
-        return
-    with multiprocessing.get_context("fork").Pool(workers) as pool:
-        for masked in pool.imap(_masked_piece, pieces):
-            yield from masked
+    for masked in in_processes(_masked_piece, pieces, rows=len(examples)):
+        yield from masked
 
 
 def as_json(rows: Sequence[MaskedRow]) -> Mapping[str, Any]:

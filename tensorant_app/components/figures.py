@@ -44,6 +44,23 @@ def metric_figure(
     return _figure(lines, x, {"nticks": 4})
 
 
+def histogram_figure(bars: Sequence[tuple[float, float, str]]) -> Figure:
+    """`bars`: where each begins, how high it is, and its words; all but the last are as wide as the first."""
+    width = bars[1][0] - bars[0][0] if len(bars) > 1 else 1.0
+    drawn = {
+        "type": "bar",
+        "x": [start + width / 2 for start, _, _ in bars],
+        "y": [height for _, height, _ in bars],
+        "width": [0.92 * width] * len(bars),
+        "customdata": [words for _, _, words in bars],
+        "hovertemplate": "%{customdata}<extra></extra>",
+    }
+    x = {"tickformat": ",d", "nticks": 8, "showgrid": False, "showspikes": False}
+    figure = _figure([drawn], x, {"nticks": 4, "tickformat": ",d"})
+    figure["layout"]["hovermode"] = "closest"
+    return figure
+
+
 def _line(points: Points, name: str, *, is_read: bool = True) -> dict[str, Any]:
     xs, ys = [x for x, _ in points], [y for _, y in points]
     hover = {"hovertemplate": "%{y:.4g}"} if is_read else {"hoverinfo": "skip"}

@@ -208,6 +208,8 @@ def why_not_confirmed(facts: MachineFacts, rules: ProofRules, now: datetime) -> 
     """Why a person cannot confirm yet that it was never rented; None where they can."""
     if facts.state is not MachineState.ASKED or facts.ask_sent_at is None:
         return "Only a launch that is being checked can be confirmed absent."
+    if facts.has_started and facts.release_wanted_at is None:
+        return "Its trainer was heard: it is there and works, whatever the provider's list says."
     if now - facts.ask_sent_at < rules.grace:
         minutes = -(-(facts.ask_sent_at + rules.grace - now) // timedelta(minutes=1))
         return f"The provider may still show it. Wait {minutes} more minute{'s' if minutes > 1 else ''}."

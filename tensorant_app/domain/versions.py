@@ -26,6 +26,7 @@ LIFECYCLE = Lifecycle(
         "create": step((), _S.DRAFT, Cause.MEMBER),
         "check": step({_S.DRAFT}, _S.CHECKING, Cause.MEMBER),
         "back": step({_S.CHECKING}, _S.DRAFT),
+        "cancel": step({_S.CHECKING}, _S.DRAFT, Cause.MEMBER),
         "freeze": step({_S.DRAFT}, _S.FREEZING, Cause.MEMBER),
         "done": step({_S.FREEZING}, _S.FROZEN),
     },

@@ -9,6 +9,7 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.badges import evaluation_badge
 from tensorant_app.components.buttons import action_with_reason, button
+from tensorant_app.components.callouts import callout
 from tensorant_app.components.cards import page_head
 from tensorant_app.components.choices import Option, select
 from tensorant_app.components.dialogs import named_dialog, paid_dialog
@@ -19,10 +20,11 @@ from tensorant_app.components.tables import Column, cell, data_table, name_cell,
 from tensorant_app.components.texts import dash_if_empty, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, put, start_of
 from tensorant_app.pages.words import ago, exact, span
-from tensorant_app.services import baselines, datasets, evaluations
+from tensorant_app.services import baselines, datasets, evaluations, versions
 from tensorant_app.services.baselines import BaselineLine
 from tensorant_app.state import AppState, id_of
 
@@ -51,6 +53,8 @@ class BaselineState(AppState):
     pages: Pages = Pages()
     versions: list[Option] = []
     chosen: str = ""
+    leaks: str = ""
+    """Which of the chosen version's rows stand on two sides."""
     asks_start: bool = False
     asks_cancel: str = ""
     """The evaluation that somebody wants to cancel."""
@@ -82,12 +86,14 @@ class BaselineState(AppState):
         if frozen is not None:
             self.asks_start = is_open and bool(frozen)
             self.chosen = str(frozen[0].id) if frozen else ""
+            self.leaks = frozen[0].leaks if frozen else ""
 
     @rx.event
     async def choose(self, version: str) -> None:
-        found = await self._see(lambda session, caller: datasets.origin_of(session, caller, id_of(version)))
+        found = await self._see(lambda session, caller: versions.show_version(session, caller, id_of(version)))
         if found is not None:
             self.chosen = version
+            self.leaks = " ".join(leak_sentences(found.report.repeats)) if found.report else ""
 
     @rx.event
     async def start(self) -> None:
@@ -247,7 +253,9 @@ def _start_dialog() -> rx.Component:
         on_confirm=BaselineState.start,
         error=AppState.error,
         reasons=AppState.reasons,
-        extra=rx.el.div(version, style={"margin_top": "14px"}),
+        extra=rx.el.div(
+            version, if_text(BaselineState.leaks, callout(BaselineState.leaks, tone="amber")), class_name="stack"
+        ),
     )
 
 

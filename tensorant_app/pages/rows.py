@@ -1,4 +1,4 @@
-"""The rows of a frozen version: a list to walk by keys, and beside it one row as it is read and as it is trained."""
+"""The rows of a checked version: a list to walk by keys, and beside it one row as it is read and as it is trained."""
 
 from __future__ import annotations
 
@@ -131,11 +131,13 @@ def _words(content: object) -> str:
 
 def rows_browser() -> rx.Component:
     """Two columns: the rows of a split, and the chosen one."""
-    return rx.cond(
+    shown = rx.cond(
         RowsState.is_loading,
         skeleton_card(8),
         rx.el.div(_splits_bar(), rx.el.div(_list(), _one(), class_name="md"), class_name="stack tight"),
     )
+    head = rx.el.h2("What the model learns from", class_name="h2")
+    return rx.el.section(head, shown, class_name="stack tight", on_mount=RowsState.load)
 
 
 def _splits_bar() -> rx.Component:

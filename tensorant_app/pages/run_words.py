@@ -229,6 +229,9 @@ def machine_trouble_of(run: RunDetails) -> Trouble:
     if run.machine is not None and run.machine.state is MachineState.RELEASE_FAILED:
         story = "Tensorant keeps asking for its release until it is proved gone. Its slot stays taken until then."
         return Trouble("release_failed", "The machine's release is not confirmed.", story, run.machine.sentence or "")
+    if run.machine is not None and run.machine.is_overdue and run.machine.was_heard:
+        story = "Its trainer was heard and goes on. It is looked for until the provider lists it, and never asked for twice."
+        return Trouble("checking", "The provider does not list the machine.", story)
     if run.machine is not None and run.machine.is_overdue:
         story = "The provider's answer is late or lost. A machine of this name is looked for; none is asked for twice."
         return Trouble("checking", "The launch is being checked.", story)

@@ -15,23 +15,30 @@ from tensorant_app.components.checks import CheckLine, checks
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import link
 from tensorant_app.components.stats import Fact, Stat, data_list, stats
-from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.data import VIEWERS
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
+from tensorant_app.pages.tokens import MarkedRow, refused_card, refused_of, tokens_panel
 from tensorant_app.pages.words import ago, count, share
 from tensorant_app.pages.working import working
-from tensorant_app.services import datasets, versions
+from tensorant_app.services import datasets, safety, versions
 from tensorant_app.services.datasets import Origin
-from tensorant_app.services.versions import Report, VersionView
+from tensorant_app.services.versions import Report, SafetyLook, VersionView
 from tensorant_app.state import AppState, id_of
 
 _MOST_SHOWN = 50
+_LOOKS = {
+    SafetyLook.DONE: "",
+    SafetyLook.GOING_ON: "The rows are being looked through by the safety settings of now.",
+    SafetyLook.OUTDATED: "The safety settings have changed since these rows were looked through.",
+    SafetyLook.FAILED: "The safety check is not done, and no run can start on these rows.",
+}
 
 
 @dataclass(frozen=True)
@@ -50,6 +57,11 @@ class VersionFacts:
     seed: str = ""
     percent: int = -1
     """Of the check that goes on; -1 where nothing is said."""
+    safety_look: str = ""
+    """What is to be said of the safety check beside its findings."""
+    may_look_again: bool = False
+    leaks: str = ""
+    """Rows on two sides, in words."""
     merges: bool = False
     """The system text stands before the first question."""
 
@@ -73,18 +85,11 @@ class ReportFacts:
     """How many rows the template refuses for their system text alone, in words."""
 
 
-@dataclass(frozen=True)
-class RefusedRow:
-    split: str
-    row: str
-    message: str
-
-
 class VersionPageState(AppState):
     facts: VersionFacts = VersionFacts()
     report: ReportFacts = ReportFacts()
     findings: list[CheckLine] = []
-    refused: list[RefusedRow] = []
+    refused: list[MarkedRow] = []
     asks_freeze: bool = False
 
     @rx.event
@@ -96,18 +101,26 @@ class VersionPageState(AppState):
         found = await self._see(_look(text))
         if found is None:
             return None
-        return VersionPageState.watch if self._show(found) else RowsState.load
+        # Where the rows are drawn already, another page of them is asked for; else they load when they are drawn.
+        more = [RowsState.load] if self.report.is_there else []
+        return [*more, *([VersionPageState.watch] if self._show(found) else [])]
 
     @rx.event(background=True)
-    async def watch(self):
+    async def watch(self) -> None:
         """Until it is frozen, for its check and its freeze begin and end by themselves."""
         await self._watch(_look(segment(self, "versions")), self._show)
-        return RowsState.load
 
     @rx.event
     async def check(self) -> None:
         text = segment(self, "versions")
         await self._do(lambda session, caller: versions.check_version(session, caller, id_of(text)))
+        if not self.error:
+            self._show(await self._see(_look(text)))
+
+    @rx.event
+    async def cancel_check(self) -> None:
+        text = segment(self, "versions")
+        await self._do(lambda session, caller: versions.cancel_check(session, caller, id_of(text)))
         if not self.error:
             self._show(await self._see(_look(text)))
 
@@ -120,6 +133,13 @@ class VersionPageState(AppState):
         )
         if not self.error:
             self._show(await self._see(_look(text)))
+
+    @rx.event
+    async def look_again(self):
+        """Look through the frozen rows once more, by the safety settings of now."""
+        text = segment(self, "versions")
+        await self._do(lambda session, caller: safety.check_again(session, caller, id_of(text)))
+        return None if self.error else VersionPageState.load
 
     @rx.event
     async def ask_freeze(self, is_open: bool) -> None:
@@ -144,9 +164,9 @@ class VersionPageState(AppState):
             facts=_facts(segment(self, "projects"), view, origin),
             report=_report(view.report),
             findings=_findings(view.report) if view.report else [],
-            refused=_refused(view.report) if view.report else [],
+            refused=refused_of(view.report) if view.report else [],
         )
-        return view.state is not VersionState.FROZEN
+        return view.state is not VersionState.FROZEN or view.safety_look is SafetyLook.GOING_ON
 
 
 def _look(text: str):
@@ -176,6 +196,9 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
         divided,
         str(origin.split.get("seed", "")),
         -1 if view.percent is None else view.percent,
+        _LOOKS[view.safety_look] if view.report else "",
+        view.state is VersionState.FROZEN and view.safety_look in (SafetyLook.OUTDATED, SafetyLook.FAILED),
+        " ".join(leak_sentences(view.report.repeats)) if view.report else "",
         view.merge_system,
     )
 
@@ -195,14 +218,14 @@ def _report(report: Report | None) -> ReportFacts:
         share(trained, tokens),
         f"{report.mask.longest:,}",
         labels,
-        len(report.mask.errors),
+        report.mask.refused_rows,
         count(report.mask.system_refused, "row") if report.mask.system_refused else "",
     )
 
 
 def _findings(report: Report) -> list[CheckLine]:
     """What to look at, worst first; a clean check says so in two lines."""
-    errors, safety = len(report.mask.errors), report.safety
+    errors, found = report.mask.refused_rows, report.safety
     lines = []
     if errors:
         lines.append(
@@ -210,26 +233,24 @@ def _findings(report: Report) -> list[CheckLine]:
         )
     lines += [
         CheckLine("warn", str(one["message"]), "A run on this data is refused until it is removed.")
-        for one in safety[:_MOST_SHOWN]
+        for one in found[:_MOST_SHOWN]
     ]
-    if len(safety) > _MOST_SHOWN:
-        lines.append(CheckLine("warn", f"… and {len(safety) - _MOST_SHOWN:,} more places with secrets or cards"))
+    if len(found) > _MOST_SHOWN:
+        rows = count(report.safety_check.rows, "row")
+        lines.append(CheckLine("warn", f"… and more; the safety check refuses {rows} in all"))
+    if report.safety_check.sentence:
+        lines.append(CheckLine("refuse", report.safety_check.sentence, "The rows count as not checked."))
     lines += [CheckLine("warn", warning) for warning in report.warnings]
     if not errors:
         lines.append(CheckLine("pass", "The base model's template renders every row"))
-    if not safety:
-        lines.append(CheckLine("pass", "No secrets or payment cards were found"))
+    if not found and not report.safety_check.has_failed:
+        lines.append(CheckLine("pass", "The safety check refuses no row"))
     return lines
-
-
-def _refused(report: Report) -> list[RefusedRow]:
-    return [RefusedRow(e.split.capitalize(), f"{e.row:,}", e.message) for e in report.mask.errors[:_MOST_SHOWN]]
 
 
 @rx.page(route=routes.VERSION, title="Version · Tensorant", on_load=[*ENTER, VersionPageState.load])
 def version_page() -> rx.Component:
     facts, report = VersionPageState.facts, VersionPageState.report
-    is_frozen = facts.state == "frozen"
     return framed(
         "data",
         page_head(
@@ -250,17 +271,22 @@ def version_page() -> rx.Component:
                         "Rows are divided, looked through for secrets, and read as the base model reads them.",
                         facts.percent,
                         "Of the rows that are read",
+                        stop=if_(AppState.me.may_prepare, button("Cancel", on_click=VersionPageState.cancel_check)),
                     ),
                 ),
                 ("freezing", working("Freezing", "Files are copied under the name of their content.")),
                 rx.fragment(),
             ),
+            if_text(facts.safety_look, callout(facts.safety_look, _look_again(), tone="amber")),
             if_(report.is_there, _counts()),
-            if_(is_frozen, rows_browser()),
             columns(
-                [if_(report.is_there, _check_card(), _not_checked()), if_(report.refused > 0, _refused_card())],
+                [
+                    if_(report.is_there, _check_card(), _not_checked()),
+                    if_(report.refused > 0, refused_card(VersionPageState.refused)),
+                ],
                 [_origin()],
             ),
+            if_(report.is_there, stack(tokens_panel(), rows_browser())),
         ),
         _freeze_dialog(),
         crumbs=[Crumb("Data", routes.data(ProjectState.project.id)), Crumb(facts.name)],
@@ -282,6 +308,11 @@ def _actions() -> rx.Component:
     )
     off = if_(facts.state == "draft", action_with_reason(button("Check", kind="solid", disabled=True), VIEWERS))
     return if_(AppState.me.may_prepare, rx.el.div(may, class_name="row"), off)
+
+
+def _look_again() -> rx.Component:
+    again = button("Look through it again", size="sm", on_click=VersionPageState.look_again)
+    return if_(AppState.me.may_prepare & VersionPageState.facts.may_look_again, again)
 
 
 def _counts() -> rx.Component:
@@ -325,23 +356,6 @@ def _not_checked() -> rx.Component:
     return if_(VersionPageState.facts.state == "draft", card(rx.el.p(words), title="Check"))
 
 
-def _refused_card() -> rx.Component:
-    def draw(found: rx.Var[RefusedRow]) -> rx.Component:
-        return table_row(
-            cell(found.row, number=True, phone="aside"), cell(found.split, gray=True), cell(found.message, phone="lead")
-        )
-
-    table = data_table(
-        [Column("Row", number=True, phone="aside"), Column("Split"), Column("Why", phone="lead")],
-        VersionPageState.refused,
-        draw,
-        caption="Rows that cannot be trained",
-        in_card=False,
-        tall=False,
-    )
-    return card(table, title="Rows that cannot be trained", padded=False)
-
-
 def _origin() -> rx.Component:
     facts = VersionPageState.facts
     return card(
@@ -372,6 +386,10 @@ def _freeze_dialog() -> rx.Component:
             "Its ",
             report.rows,
             " rows never change again, so that every run and evaluation of it can be compared. It costs nothing.",
+            if_text(
+                VersionPageState.facts.leaks,
+                rx.el.p(rx.el.b("Rows stand on two sides. "), VersionPageState.facts.leaks),
+            ),
         ),
         confirm_label="Freeze version",
         is_open=VersionPageState.asks_freeze,

@@ -10,11 +10,13 @@ from tensorant_app.components.texts import meta
 from tensorant_app.components.values import if_
 
 
-def working(title: str, words: str, percent: rx.Var[int] | int = -1, label: str = "") -> rx.Component:
+def working(
+    title: str, words: str, percent: rx.Var[int] | int = -1, label: str = "", *, stop: rx.Component | None = None
+) -> rx.Component:
     """A card with a bar that `label` reads aloud; no bar while `percent` is below 0."""
     return card(
         rx.el.p(words, " This page follows by itself; you may leave it."),
         if_(percent >= 0, rx.el.div(progress(percent, label), style={"margin_top": "12px"})),
         title=title,
-        right=[if_(percent >= 0, meta(f"{percent} %"))],
+        right=[if_(percent >= 0, meta(f"{percent} %")), *([stop] if stop else [])],
     )

@@ -1,4 +1,4 @@
-"""Readable pages of a frozen version's rows, read from its Parquet files a page at a time."""
+"""Readable pages of a checked version's rows, read from its Parquet files a page at a time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.versions import frozen_key
+from tensorant_app.services.versions import files_key
 from trainer.contract import MASK, Split
 
 PAGE_ROWS = 50
@@ -53,7 +53,7 @@ def read_page(session: Session, caller: Caller, version_id: UUID, split: Split, 
     """Up to 50 rows from `start`, counted from 0 within the split."""
     if start < 0:
         raise Invalid({"start": "A page begins at row 0 or later."})
-    folder = frozen_key(_content(session, caller, version_id))
+    folder = _folder(session, caller, version_id)
     rows = _slice(f"{folder}/{split.value}.parquet", ["row", "example"], start)
     masks = (
         _masks(f"{folder}/{MASK}", split, [row["row"] for row in rows], ["row", "tokens", "trained_tokens"])
@@ -72,8 +72,8 @@ def read_page(session: Session, caller: Caller, version_id: UUID, split: Split, 
 
 
 def read_tokens(session: Session, caller: Caller, version_id: UUID, split: Split, row: int) -> TokenView:
-    """One row of a frozen version as the base model's template writes it, cut where training begins and ends."""
-    folder = frozen_key(_content(session, caller, version_id))
+    """One row of a checked version as the base model's template writes it, cut where training begins and ends."""
+    folder = _folder(session, caller, version_id)
     found = _masks(f"{folder}/{MASK}", split, [row], ["row", "tokens", "trained_tokens", "text", "spans", "error"])
     if row not in found:
         raise NotFound(f"There is no row {row} in the {split.value} split.")
@@ -91,13 +91,13 @@ def stretches(text: str, spans: Sequence[Sequence[int]]) -> list[Stretch]:
     return [piece for piece in [*cut, Stretch(text[at:], False)] if piece.text]
 
 
-def _content(session: Session, caller: Caller, version_id: UUID) -> str:
-    """The hash that names a frozen version's files."""
+def _folder(session: Session, caller: Caller, version_id: UUID) -> str:
+    """The key of the folder that holds the version's files."""
     caller.require(Permission.SEE)
-    version = own_row(session, caller, DatasetVersion, version_id, "version")
-    if version.content_sha256 is None:
-        raise Conflict("Only a frozen version has pages. Freeze it first.")
-    return version.content_sha256
+    key = files_key(own_row(session, caller, DatasetVersion, version_id, "version"))
+    if not (store().fetch(key) / MASK).is_file():
+        raise Conflict("This version is being checked anew. Look again when that is done.")
+    return key
 
 
 def _slice(key: str, columns: list[str], start: int) -> list[dict[str, Any]]:

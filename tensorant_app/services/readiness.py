@@ -41,6 +41,7 @@ from tensorant_app.domain.readiness import (
     warned,
 )
 from tensorant_app.domain.safety_settings import SafetySettings
+from tensorant_app.domain.tokens import too_long
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
@@ -269,7 +270,7 @@ def _check_data(subject: Subject) -> list[Finding]:
 
 def _check_rows(settings: RunSettings, report: Report) -> Finding:
     if report.mask.longest > settings.context_length:
-        sentence = (
+        sentence = too_long(report.mask.longest_rows, settings.context_length) or (
             f"The longest row has {report.mask.longest:,} tokens and the context length is {settings.context_length:,}."
         )
         return refused(Check.ROWS, f"{sentence} Raise the context length, or leave the long rows out of the version.")

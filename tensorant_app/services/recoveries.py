@@ -26,7 +26,7 @@ from tensorant_app.domain.machines import (
     why_not_confirmed,
 )
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.runs import KEEPS_MACHINE, LIFECYCLE, RunReason, RunState, Work
+from tensorant_app.domain.runs import KEEPS_MACHINE, RunReason, RunState, Work
 from tensorant_app.domain.spend import Spend
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import Storage
@@ -186,11 +186,14 @@ def verify_run(session: Session, caller: Caller, run_id: UUID) -> None:
 
 
 def confirm_run_absent(session: Session, caller: Caller, run_id: UUID) -> None:
-    """A person looked at the provider: the launch made no machine. The run ends cancelled; nothing was charged."""
+    """A person looked at the provider: the launch made no machine. A run that waited for it ends cancelled.
+
+    One that was paused, or has its adapter, had given the machine up before: it stays as it is.
+    """
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
     _confirm_absent(session, Use.RUN, run.id, run.attempt)
-    if run.state not in LIFECYCLE.final:
+    if run.state in KEEPS_MACHINE:
         sentence = f"{caller.name} confirmed that its machine was never rented."
         runs.advance(session, run, Move("cancel", RunReason.NO_LAUNCH, sentence), Cause.MEMBER)
     write_audit(session, caller, "runs.confirm_absent", run.id, attempt=run.attempt)

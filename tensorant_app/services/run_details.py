@@ -68,6 +68,8 @@ class MachineFacts:
     state: MachineState
     is_overdue: bool
     """Asked, and the answer is late or lost."""
+    was_heard: bool
+    """Its trainer has spoken: it is there, whatever the provider says."""
     sentence: str | None
     attempt: int
     released_at: datetime | None
@@ -281,6 +283,7 @@ def _machine(machine: MachineView, now: datetime) -> MachineFacts:
         is_rented=machine.connection_id is not None,
         state=machine.state,
         is_overdue=machine.is_checking(now),
+        was_heard=machine.started_at is not None,
         sentence=machine.trouble or machine.sentence,
         attempt=machine.attempt,
         released_at=machine.released_at,

@@ -23,6 +23,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
 from tensorant_app.providers.base import Listed
+from tensorant_app.services.accounts import POLL
 from tensorant_app.services.accounts import SWEEP as SWEEP
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
@@ -95,6 +96,9 @@ def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> Non
     sentence = problem or doomed.why
     note(session, machine, MachineEvent, verb="swept", sentence=sentence)
     promise(session, TEND, machine.id)
+    if machine.connection_id is not None:
+        # With no machine left the account was not looked at any more; these looks prove that this one is gone.
+        promise(session, POLL, machine.connection_id)
     tell_user(session, machine)
 
 

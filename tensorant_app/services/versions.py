@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,7 +24,7 @@ from tensorant_app.db.steps import begin, step
 from tensorant_app.domain.division import Division
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
-from tensorant_app.domain.leakage import Keep, Likeness, Repeats
+from tensorant_app.domain.leakage import Keep, Repeats, read_repeats
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.safety_settings import SafetySettings
 from tensorant_app.domain.splits import Shares
@@ -44,6 +45,16 @@ REACT = "versions.react"
 FILES = (*(f"{split.value}.parquet" for split in Split), KEYS, MASK, MASK_SUMMARY)
 """What a frozen version consists of, beside its manifest."""
 _SHOWN_REASONS = 20
+
+
+class SafetyLook(StrEnum):
+    """Whether the safety check holds now."""
+
+    DONE = "done"
+    GOING_ON = "going_on"
+    OUTDATED = "outdated"
+    """The organization's settings have changed since."""
+    FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +101,7 @@ class VersionView:
     """Of the check, while its rows are read as the base model reads them."""
     merge_system: bool
     """The system text stands before the first question."""
+    safety_look: SafetyLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +125,15 @@ def draft_key(version_id: UUID) -> str:
 
 def frozen_key(content_sha256: str) -> str:
     return f"versions/{content_sha256}"
+
+
+def files_key(version: DatasetVersion) -> str:
+    """Where the version's rows and their masks lie: those of its last whole check, until it is frozen."""
+    if version.content_sha256 is not None:
+        return frozen_key(version.content_sha256)
+    if version.report is None:
+        raise Conflict("This version has not been checked yet. Check it, then look at its rows.")
+    return draft_key(version.id)
 
 
 def create_version(
@@ -190,6 +211,15 @@ def check_version(session: Session, caller: Caller, version_id: UUID, *, merge_s
         version.merge_system, version.report = merge_system, None
 
 
+def cancel_check(session: Session, caller: Caller, version_id: UUID) -> None:
+    """The process ends within seconds; what the check before it found stays."""
+    caller.require(Permission.PREPARE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    step(session, version, LIFECYCLE, VersionEvent, verb="cancel", cause=Cause.MEMBER)
+    write_audit(session, caller, "versions.cancel", version.id)
+    promise(session, REACT, version.id)
+
+
 def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
     """Freeze a checked draft for good; refused with every row that cannot be trained."""
     caller.require(Permission.PREPARE)
@@ -198,9 +228,10 @@ def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
     if report is None:
         raise Conflict("This version has not been checked yet. Check it, then freeze it.")
     if report.mask.errors:
-        reasons = [f"{error.split} row {error.row}: {error.message}" for error in report.mask.errors]
-        more = [f"… and {len(reasons) - _SHOWN_REASONS} more rows."] if len(reasons) > _SHOWN_REASONS else []
-        raise Refused("This version cannot be frozen:", [*reasons[:_SHOWN_REASONS], *more])
+        shown = report.mask.errors[:_SHOWN_REASONS]
+        rest = report.mask.refused_rows - len(shown)
+        reasons = [f"{error.split} row {error.row}: {error.message}" for error in shown]
+        raise Refused("This version cannot be frozen:", [*reasons, *([f"… and {rest:,} more rows."] if rest else [])])
     _begin_work(session, caller, version_id, "freeze")
 
 
@@ -228,6 +259,11 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
         version.merge_system,
         safety.read_input(session, version_id),
     )
+
+
+def is_asked(session: Session, job: CheckInput) -> bool:
+    """Whether the check is still wanted, and wanted like this: it may have been cancelled and begun otherwise."""
+    return check_input(session, job.version_id) == job
 
 
 def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict[str, Any]:
@@ -318,6 +354,7 @@ def show_version(session: Session, caller: Caller, version_id: UUID) -> VersionV
         version.content_sha256,
         percent_of(version.id) if version.state is VersionState.CHECKING else None,
         version.merge_system,
+        _safety_look(session, version),
     )
 
 
@@ -352,16 +389,10 @@ def _report(version: DatasetVersion) -> Report | None:
         safety=tuple(stored["safety"]),
         safety_check=_safety_check(stored),
         warnings=tuple(stored["warnings"]),
-        repeats=tuple(_repeats(one) for one in stored.get("repeats", ())),
+        repeats=tuple(read_repeats(one) for one in stored.get("repeats", ())),
         mask=load(MaskSummary, json.dumps(stored["mask"])),
         content_sha256=stored["content_sha256"],
     )
-
-
-def _repeats(stored: Mapping[str, Any]) -> Repeats:
-    kinds = {"likeness": Likeness(stored["likeness"]), "split": Split(stored["split"])}
-    pairs = [(row, other) for row, other in stored["shown"]]
-    return Repeats(**{**stored, **kinds, "against": Split(stored["against"]), "shown": pairs})
 
 
 def _safety_check(stored: Mapping[str, Any]) -> SafetyCheck:
@@ -369,3 +400,15 @@ def _safety_check(stored: Mapping[str, Any]) -> SafetyCheck:
         return SafetyCheck(**stored["safety_check"])
     rows = len({one["row"] for one in stored["safety"]})
     return SafetyCheck(SafetySettings().fingerprint, safety.UNASKED, "", rows)
+
+
+def _safety_look(session: Session, version: DatasetVersion) -> SafetyLook:
+    report = _report(version)
+    if version.safety_asked_at is not None:
+        return SafetyLook.GOING_ON
+    if report is None:
+        return SafetyLook.DONE
+    if report.safety_check.has_failed:
+        return SafetyLook.FAILED
+    is_current = report.safety_check.settings == safety.settings_of(session, version.organization_id).fingerprint
+    return SafetyLook.DONE if is_current else SafetyLook.OUTDATED

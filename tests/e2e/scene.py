@@ -31,11 +31,12 @@ from tensorant_app.services import connecting
 from tensorant_app.services.connecting import CheckResult, ConnectionState
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import errors_key
+from tensorant_app.services.versions import draft_key, frozen_key
 from tensorant_app.settings import get_settings
 from tests.factories import REPORT, ask_machine, connect, make_baseline, make_project
 from tests.people import Person
 from tests.trained import score_run, started, train
-from tests.web.world import World, make_world, put_base
+from tests.web.world import World, make_world, put_base, put_examples
 from trainer.contract import PROGRESS
 
 _SAFETY = {"row": 7, "path": "messages[0].content", "code": "card", "message": "Row 7: a payment card number."}
@@ -125,6 +126,8 @@ def _data(world: World) -> dict[str, str]:
             world, 5, VersionState.DRAFT, {"safety": [_SAFETY], "mask": {**REPORT["mask"], "errors": [_REFUSED]}}
         ),
     }
+    for folder in (frozen_key(REPORT["content_sha256"]), *map(draft_key, versions.values())):
+        put_examples(folder, [*(90 + n * n % 400 for n in range(80)), 2_900])
     failed = _import(world, "notes.jsonl", ImportState.FAILED, rows=74, rejected=74, reason=reason)
     _put_errors(failed)
     imports = {

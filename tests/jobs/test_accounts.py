@@ -576,6 +576,21 @@ class TestReleasing:
         assert rented.row(machine_id).state is MachineState.RELEASING
         assert rented.row(machine_id).name not in rented.provider.machines
 
+    def test_the_last_one_that_the_sweep_finds_back_is_watched_until_it_is_proved_gone(
+        self, rented: Rented, machine_id: UUID
+    ) -> None:
+        with unit_of_work() as session:
+            machines.want_release(session, Use.RUN, session.get_one(Machine, machine_id).subject_id)
+        rented.after(minutes=13, step=10)
+        assert rented.row(machine_id).state is MachineState.RELEASED
+        rented.provider.machines[rented.row(machine_id).name] = Presence.PRESENT
+        with unit_of_work() as session:
+            promise(session, accounts.SWEEP, factories.ACCOUNT)
+
+        rented.after(minutes=3)
+
+        assert rented.verbs(machine_id)[-3:] == ["reappear", "swept", "confirm"]
+
 
 class TestThreeStops:
     """Each ends an overdue machine while the other two are switched off."""

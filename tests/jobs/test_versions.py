@@ -7,6 +7,7 @@ import os
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -20,6 +21,7 @@ from tensorant_app.domain.members import Caller
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import versions
 from tensorant_app.services.connections import store
+from tensorant_app.services.versions import CheckInput
 from tensorant_app.settings import get_settings
 from tests import data, factories
 from tests.conftest import Clock
@@ -105,6 +107,37 @@ def test_every_hint_twice_checks_once_and_freezes_once(caller: Caller, version_i
     assert verbs(version_id) == ["create", "check", "back", "freeze", "done"]
     assert promised() == []
     assert len(frozen_folders()) == 1
+    assert half_made() == []
+
+
+@pytest.mark.parametrize("begins_anew", [False, True])
+def test_a_cancelled_check_leaves_nothing_even_where_it_is_begun_anew_otherwise(
+    caller: Caller, version_id: UUID, monkeypatch: pytest.MonkeyPatch, begins_anew: bool
+) -> None:
+    data.check(caller, version_id)
+    before = data.show_version(caller, version_id).report
+    real = versions.check_files
+
+    def cancelled_meanwhile(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict[str, Any]:
+        found = real(job, folder, beat)
+        if not job.merge_system:
+            with unit_of_work() as session:
+                versions.cancel_check(session, caller, version_id)
+        if not job.merge_system and begins_anew:
+            with unit_of_work() as session:
+                versions.check_version(session, caller, version_id, merge_system=True)
+        return found
+
+    monkeypatch.setattr(versions, "check_files", cancelled_meanwhile)
+    view = data.check(caller, version_id)
+    assert view.state is (VersionState.CHECKING if begins_anew else VersionState.DRAFT)
+    look(version_id)
+
+    view = data.show_version(caller, version_id)
+    assert (view.state, view.merge_system) == (VersionState.DRAFT, begins_anew)
+    assert (view.report == before) is not begins_anew
+    assert view.report is not None
+    assert verbs(version_id)[3:5] == ["check", "cancel"]
     assert half_made() == []
 
 

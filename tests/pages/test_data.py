@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
 import json
+from typing import Any
 from uuid import UUID, uuid4
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlmodel import Session, col, select
 
@@ -18,14 +22,17 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.data import DataState
 from tensorant_app.pages.imports import ImportPageState
 from tensorant_app.pages.split_form import read_seed, read_shares
+from tensorant_app.pages.tokens import TokensState
 from tensorant_app.pages.versions import VersionPageState
 from tensorant_app.services.connections import store
 from tensorant_app.services.examples import Stretch, stretches
 from tensorant_app.services.imports import errors_key
+from tensorant_app.services.versions import frozen_key
 from tests.factories import REPORT, make_project, make_version
 from tests.pages.conftest import visit
 from tests.people import Person
 from tests.states import call, run
+from trainer.contract import MASK
 
 SHARES = {"kind": "fractions", "train": "0.8", "validation": "0.1", "test": "0.1", "seed": "7"}
 
@@ -152,6 +159,37 @@ class TestVersion:
         assert state.reasons == ["train row 4: Too long."]
         assert [row.message for row in state.refused] == ["Too long."]
         assert state.findings[0].verdict == "refuse"
+
+
+class TestTokens:
+    def test_lengths_are_drawn_and_rows_beyond_a_context_length_are_named(
+        self, owner: Person, project_id: UUID
+    ) -> None:
+        with unit_of_work() as session:
+            version = make_version(session, session.get_one(Project, project_id))
+        numbers = {"row": [1, 2, 3], "tokens": [100, 140, 3_000], "trained_tokens": [10, 20, 300]}
+        _put_mask(version, {"split": ["train"] * 3, **numbers, "longest": numbers["tokens"]})
+        path = f"/projects/{project_id}/data/versions/{version.id}"
+
+        state = visit(TokensState, owner, path, "load")
+        assert state.per_epoch == "One epoch reads 3,240 tokens and learns 330 of them (10.2 %)."
+        assert state.words == "Half of the rows have 140 or fewer, the longest has 3,000."
+        assert [(row.row, row.split, row.message) for row in state.long_rows] == [("3", "Train", "3,000 tokens")]
+        assert state.beyond.startswith("1 row is longer.")
+        assert sum(state.figure["data"][0]["y"]) == 3
+
+        run(call(state, "ask", "4,096"))
+        assert (state.beyond, state.long_rows) == ("Every row fits into 4,096 tokens.", [])
+
+        run(call(state, "ask", "four"))
+        assert state.fields == {"context_length": "Context length must be between 128 and 131,072."}
+        assert state.beyond == "Every row fits into 4,096 tokens."
+
+
+def _put_mask(version: DatasetVersion, columns: dict[str, list[Any]]) -> None:
+    file = io.BytesIO()
+    pq.write_table(pa.table(columns), file)
+    store().put(f"{frozen_key(str(version.content_sha256))}/{MASK}", file.getvalue())
 
 
 class TestSplitForm:

@@ -75,6 +75,27 @@ def test_a_launch_of_just_now_says_how_long_to_wait(owner: Person) -> None:
     assert press(owner, run_id, "confirm_absent").error == page(owner, run_id).ways.confirm_absent
 
 
+def test_a_machine_whose_trainer_was_heard_is_never_confirmed_absent(owner: Person) -> None:
+    run_id = rented(owner, RunState.TRAINING, MachineState.ASKED, started_at=clock.now())
+
+    seen = page(owner, run_id)
+
+    assert seen.machine_trouble.what == "The provider does not list the machine."
+    assert "Its trainer was heard" in seen.ways.confirm_absent
+    assert press(owner, run_id, "confirm_absent").error == seen.ways.confirm_absent
+    assert page(owner, run_id).head.state == "training"
+
+
+@pytest.mark.parametrize("state", [RunState.PAUSED, RunState.ADAPTER_READY])
+def test_a_run_that_no_longer_waits_for_the_machine_stays_as_it_is(owner: Person, state: RunState) -> None:
+    run_id = rented(owner, state, MachineState.ASKED, release_wanted_at=clock.now())
+
+    assert press(owner, run_id, "confirm_absent").error == ""
+
+    after = page(owner, run_id)
+    assert (after.head.state, after.machine.state) == (state.value, "absent")
+
+
 def test_several_machines_of_one_name_are_listed(owner: Person) -> None:
     run_id = rented(owner, RunState.LAUNCHING, MachineState.ASKED, provider_ids=["pod1", "pod2"], absent_since=None)
 

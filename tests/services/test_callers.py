@@ -72,6 +72,7 @@ from tensorant_app.services import (
     sessions,
     slots,
     strays,
+    tokens,
     trials,
     uploads,
     versions,
@@ -295,10 +296,14 @@ CASES: dict[str, Case] = {
         Permission.PREPARE, lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1)
     ),
     "versions.check_version": Case(Permission.PREPARE, lambda s, c, w: versions.check_version(s, c, w.draft_version)),
+    "versions.cancel_check": Case(
+        Permission.PREPARE, lambda s, c, w: versions.cancel_check(s, c, _being_checked(s, w.draft_version))
+    ),
     "versions.freeze_version": Case(
         Permission.PREPARE, lambda s, c, w: versions.freeze_version(s, c, w.checked_version)
     ),
     "versions.show_version": Case(Permission.SEE, lambda s, c, w: versions.show_version(s, c, w.draft_version)),
+    "tokens.show_tokens": Case(Permission.SEE, lambda s, c, w: tokens.show_tokens(s, c, w.frozen_version)),
     "examples.read_tokens": Case(
         Permission.SEE, lambda s, c, w: examples.read_tokens(s, c, w.frozen_version, Split.TEST, 1)
     ),
@@ -609,6 +614,12 @@ def _adapter(session: Session, run: Run) -> Adapter:
         manifest={},
         zip_key=DOWNLOAD,
     )
+
+
+def _being_checked(session: Session, version_id: UUID) -> UUID:
+    if version := session.get(DatasetVersion, version_id):
+        version.state = VersionState.CHECKING
+    return version_id
 
 
 def _import(session: Session, dataset_id: UUID, state: ImportState, *, size: int | None = None) -> UUID:

@@ -8,6 +8,7 @@ from uuid import UUID
 
 import pytest
 
+from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
@@ -52,6 +53,26 @@ def test_rows_tokens_and_steps_come_from_the_version_and_the_form(caller: Caller
     assert (found.plan.steps_per_epoch, found.plan.total_steps) == (3, 6)
     assert (found.source, found.source_words.split(",")[0]) == (Source.FORMULA, "by formula")
     assert timedelta(0) < (found.shortest or timedelta(0)) < (found.longest or timedelta(0))
+
+
+def test_rows_of_twice_the_tokens_take_twice_the_time(caller: Caller, run: Run) -> None:
+    before = estimate(caller, run)
+    with unit_of_work() as session:
+        version = session.get_one(DatasetVersion, run.version_id)
+        assert version.report is not None
+        mask = version.report["mask"]
+        version.report = {**version.report, "mask": {**mask, "tokens": {**mask["tokens"], "train": 16_000}}}
+
+    after = estimate(caller, run)
+
+    assert before is not None
+    assert after is not None
+    assert (before.tokens_per_epoch, after.tokens_per_epoch) == (8_000, 16_000)
+    assert before.shortest is not None
+    assert before.longest is not None
+    assert after.shortest is not None
+    assert after.shortest / before.shortest == pytest.approx(2, rel=0.01)
+    assert after.longest == 2 * before.longest
 
 
 def test_time_is_measured_by_runs_that_trained_to_their_end(caller: Caller, run: Run) -> None:

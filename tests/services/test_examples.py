@@ -1,4 +1,4 @@
-"""Pages of a frozen version's rows: in order, with their tokens, and only for those whose version it is."""
+"""Pages of a checked version's rows: in order, with their tokens, and only for those whose version it is."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller
@@ -16,7 +17,7 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import examples
 from tensorant_app.services.connections import store
 from tensorant_app.services.examples import PAGE_ROWS, ExampleView
-from tensorant_app.services.versions import frozen_key
+from tensorant_app.services.versions import draft_key, frozen_key
 from tests import data, factories
 from trainer.contract import MASK, Split
 
@@ -79,13 +80,29 @@ def test_before_the_beginning_is_refused(caller: Caller, version_id: UUID) -> No
         page(caller, version_id, start=-1)
 
 
-def test_a_draft_has_no_pages(caller: Caller) -> None:
+def test_a_draft_has_pages_once_it_was_checked(caller: Caller, version_id: UUID) -> None:
+    frozen = page(caller, version_id)
+    with unit_of_work() as session:
+        version = session.get_one(DatasetVersion, version_id)
+        target = store().fetch(draft_key(version_id))
+        target.parent.mkdir(parents=True)
+        store().fetch(frozen_key(str(version.content_sha256))).rename(target)
+        version.state, version.content_sha256 = VersionState.DRAFT, None
+
+    assert page(caller, version_id) == frozen
+
+
+@pytest.mark.parametrize(
+    ("is_checked", "sentence"), [(False, "has not been checked yet"), (True, "is being checked anew")]
+)
+def test_a_draft_without_files_says_why_it_has_no_pages(caller: Caller, is_checked: bool, sentence: str) -> None:
     assert caller.organization_id is not None
     with unit_of_work() as session:
         project = factories.make_project(session, caller.organization_id)
         draft = factories.make_version(session, project, state=VersionState.DRAFT)
+        draft.report = draft.report if is_checked else None
 
-    with pytest.raises(Conflict, match=r"Only a frozen version has pages\. Freeze it first"):
+    with pytest.raises(Conflict, match=sentence):
         page(caller, draft.id)
 
 

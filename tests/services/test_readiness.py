@@ -189,6 +189,14 @@ SPOILED: list[tuple[str, Callable[[Ground], None], Check, str]] = [
         Check.ROWS,
         "The longest row has 3,000 tokens and the context length is 2,048. Raise the context length",
     ),
+    (
+        "long rows by number",
+        lambda ground: ground.change_report(
+            mask={"longest": 3000, "longest_rows": [{"split": "train", "row": 5, "tokens": 3000}]}
+        ),
+        Check.ROWS,
+        "1 row is longer than the context length of 2,048 tokens: 5 (train, 3,000). Raise the context length",
+    ),
     ("draft", thaw, Check.VERSION, "The dataset version is draft. Freeze it first."),
     (
         "no test",

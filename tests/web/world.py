@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -129,8 +129,12 @@ DATA_HANDLERS: dict[str, Case] = {
     "VersionPageState.merge_system": Case(
         Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
     ),
+    "VersionPageState.look_again": Case(Role.MEMBER, path=_VERSION, names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
+    "VersionPageState.cancel_check": Case(Role.MEMBER, path=lambda world: checking_path(world), names_ours=True),
+    "TokensState.load": Case(path=_VERSION, names_ours=True),
+    "TokensState.ask": Case(arguments=lambda world, person: ["4,096"], path=_VERSION, names_ours=True),
     "RowsState.load": Case(path=_VERSION, names_ours=True),
     "RowsState.pick": Case(arguments=lambda world, person: [1], path=_VERSION, names_ours=True),
     "BaselineState.load": Case(path=_in("/baseline"), names_ours=True),
@@ -368,7 +372,7 @@ def make_world() -> World:
     store().put(answers_key(run.baseline_id), b"")
     store().put("adapters/x.zip", b"zip")
     store().put(errors_key(source.id), b'{"row": 1, "line": 1, "path": "", "code": "not_json", "message": "No."}\n')
-    _put_examples()
+    put_examples(frozen_key(REPORT["content_sha256"]))
     return World(
         people=people | {Role.OWNER: owner},
         stranger=stranger,
@@ -480,6 +484,14 @@ def draft_path(world: World) -> str:
         return f"/projects/{project.id}/data/versions/{draft.id}"
 
 
+def checking_path(world: World) -> str:
+    """The page of a version whose rows are being read."""
+    with unit_of_work() as session:
+        project = session.get_one(Project, world.project_id)
+        version = make_version(session, project, state=VersionState.CHECKING)
+        return f"/projects/{project.id}/data/versions/{version.id}"
+
+
 def live_baseline(world: World) -> str:
     """One that waits for its machine."""
     with unit_of_work() as session:
@@ -499,14 +511,19 @@ def _steady(table: sa.Table) -> list[sa.Column[Any]]:
     return [column for column in table.columns if column.name != "last_seen_at"]
 
 
-def _put_examples() -> None:
-    """One row in each split, with its mask."""
-    folder, example = frozen_key(REPORT["content_sha256"]), {"messages": [{"role": "user", "content": "Hi"}]}
+def put_examples(folder: str, lengths: Sequence[int] = (2,)) -> None:
+    """A row of each length in each split, with its mask."""
+    example = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
+    rows = [*range(1, len(lengths) + 1)]
     for split in Split:
-        _put_table(f"{folder}/{split.value}.parquet", {"row": [1], "example": [json.dumps(example)]})
-    mask: dict[str, list[Any]] = {"split": [split.value for split in Split], "row": [1] * 3, "error": [None] * 3}
-    counts = {"tokens": [2] * 3, "trained_tokens": [1] * 3, "text": ["Hi Ho"] * 3, "spans": ["[[3, 5]]"] * 3}
-    _put_table(f"{folder}/{MASK}", mask | counts)
+        _put_table(f"{folder}/{split.value}.parquet", {"row": rows, "example": [example] * len(rows)})
+    mask = [
+        {"split": split.value, "row": row, "tokens": tokens, "longest": tokens, "trained_tokens": 1 + tokens // 9}
+        for split in Split
+        for row, tokens in zip(rows, lengths, strict=True)
+    ]
+    shared = {"text": "Hi Ho", "spans": "[[3, 5]]", "error": None}
+    _put_table(f"{folder}/{MASK}", {name: [{**line, **shared}[name] for line in mask] for name in mask[0] | shared})
 
 
 def _put_table(key: str, columns: dict[str, list[Any]]) -> None:

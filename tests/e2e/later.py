@@ -1,0 +1,66 @@
+"""A console whose clock runs ahead of the computer's, by as many seconds as a file says: ten minutes pass in one write.
+
+`python -m tests.e2e.later up` is `tensorant up` on that clock; the file is named by the variable `AHEAD`.
+"""
+
+from __future__ import annotations
+
+import os
+import runpy
+import sys
+import time
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from tensorant_app.db import clock
+from tensorant_app.supervisor import Child
+
+AHEAD = "AHEAD"
+
+
+@dataclass(frozen=True)
+class Later:
+    """One clock of several processes; the emulator's as well."""
+
+    path: Path
+
+    def __call__(self) -> datetime:
+        return datetime.now(UTC) + timedelta(seconds=float(self.path.read_text() or 0))
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+    def advance(self, seconds: float) -> None:
+        """Whole or not at all: the others are reading it."""
+        aside = self.path.with_suffix(".new")
+        aside.write_text(str(float(self.path.read_text() or 0) + seconds))
+        aside.replace(self.path)
+
+
+def main() -> None:
+    module = sys.argv[1]
+    if module == "up":
+        _up()
+    else:
+        clock.set_source(Later(Path(os.environ[AHEAD])))
+        runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def _up() -> None:
+    # Imported here: a child must find its own module fresh.
+    from tensorant_app import web
+    from tensorant_app.settings import get_settings
+    from tensorant_app.supervisor import WORKER, Supervisor, web_child
+
+    children = (_later(WORKER), _later(web_child(get_settings())))
+    Supervisor(children, check=web.require_startable).run_forever()
+
+
+def _later(child: Child) -> Child:
+    """The same program, with the other clock."""
+    return replace(child, argv=(sys.executable, "-m", "tests.e2e.later", child.argv[-1]))
+
+
+if __name__ == "__main__":
+    main()
