@@ -95,5 +95,9 @@ def import_errors(import_id: object) -> str:
     return f"/api/imports/{import_id}/errors.jsonl"
 
 
+def import_bad_rows(import_id: object) -> str:
+    return f"/api/imports/{import_id}/bad-rows.jsonl"
+
+
 def upload(upload_id: object) -> str:
     return f"{UPLOADS}/{upload_id}"

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import reflex as rx
 
-from tensorant_app.components.values import Node, Text, each
+from tensorant_app.components.icons import icon
+from tensorant_app.components.values import Node, Text, each, if_text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function that the assistant calls, and its arguments as JSON on several lines."""
+
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,9 @@ class Bubble:
     who: str
     words: str
     is_trained: bool = False
+    calls: list[ToolCall] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    """What each is called."""
 
 
 def bubbles(messages: Sequence[Bubble] | rx.Var[list[Bubble]]) -> rx.Component:
@@ -77,7 +89,25 @@ def _bubble(message: Bubble) -> rx.Component:
     else:
         note = " · trained" if message.is_trained else ""
         words = f"bubble {message.role}" + (" trained" if message.is_trained else "")
-    return rx.el.div(rx.el.span(message.who, note, class_name="who"), message.words, class_name=words)
+    return rx.el.div(
+        rx.el.span(message.who, note, class_name="who"),
+        *each(message.images, _image),
+        message.words,
+        *each(message.calls, _call),
+        class_name=words,
+    )
+
+
+def _call(call: ToolCall) -> rx.Component:
+    return rx.el.div(
+        rx.el.span(icon("terminal", size=13), call.name, class_name="who"),
+        if_text(call.arguments, rx.el.pre(call.arguments, class_name="mono")),
+        class_name="call",
+    )
+
+
+def _image(name: str) -> rx.Component:
+    return rx.el.span(icon("image", size=13), name, class_name="pic meta")
 
 
 def _turn(turn: Turn) -> rx.Component:

@@ -31,6 +31,7 @@ class Ways:
     is_pausing: bool = False
     is_verifying: bool = False
     is_pod_local: bool = False
+    has_zip: bool = False
     next: str = "verify"
     """The sensible one of the ways out of *Needs recovery*: `verify`, `extend` or `cancel`."""
     uploaded: str = ""
@@ -50,6 +51,7 @@ def ways_of(found: Recovery, uploaded: UploadedView | None) -> Ways:
         is_pausing=found.is_pausing,
         is_verifying=found.is_verifying,
         is_pod_local=found.is_pod_local,
+        has_zip=found.has_zip,
         next=_next(found),
         uploaded=_say_uploaded(uploaded),
         was_refused=refused,
@@ -57,7 +59,9 @@ def ways_of(found: Recovery, uploaded: UploadedView | None) -> Ways:
 
 
 def _next(found: Recovery) -> str:
-    if found.is_pod_local or not found.was_searched:
+    if found.is_pod_local:
+        return "verify" if found.has_zip else "cancel"
+    if not found.was_searched:
         return "verify"
     return "cancel" if found.extend else "extend"
 

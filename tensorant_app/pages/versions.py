@@ -25,20 +25,14 @@ from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
 from tensorant_app.pages.tokens import MarkedRow, refused_card, refused_of, tokens_panel
+from tensorant_app.pages.version_words import LOOKS, findings_of
 from tensorant_app.pages.words import ago, count, share
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, safety, versions
 from tensorant_app.services.datasets import Origin
-from tensorant_app.services.versions import Report, SafetyLook, VersionView
+from tensorant_app.services.safety import SafetyLook
+from tensorant_app.services.versions import Report, VersionView
 from tensorant_app.state import AppState, id_of
-
-_MOST_SHOWN = 50
-_LOOKS = {
-    SafetyLook.DONE: "",
-    SafetyLook.GOING_ON: "The rows are being looked through by the safety settings of now.",
-    SafetyLook.OUTDATED: "The safety settings have changed since these rows were looked through.",
-    SafetyLook.FAILED: "The safety check is not done, and no run can start on these rows.",
-}
 
 
 @dataclass(frozen=True)
@@ -163,7 +157,7 @@ class VersionPageState(AppState):
             self,
             facts=_facts(segment(self, "projects"), view, origin),
             report=_report(view.report),
-            findings=_findings(view.report) if view.report else [],
+            findings=findings_of(view.report) if view.report else [],
             refused=refused_of(view.report) if view.report else [],
         )
         return view.state is not VersionState.FROZEN or view.safety_look is SafetyLook.GOING_ON
@@ -196,7 +190,7 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
         divided,
         str(origin.split.get("seed", "")),
         -1 if view.percent is None else view.percent,
-        _LOOKS[view.safety_look] if view.report else "",
+        LOOKS[view.safety_look] if view.report else "",
         view.state is VersionState.FROZEN and view.safety_look in (SafetyLook.OUTDATED, SafetyLook.FAILED),
         " ".join(leak_sentences(view.report.repeats)) if view.report else "",
         view.merge_system,
@@ -221,31 +215,6 @@ def _report(report: Report | None) -> ReportFacts:
         report.mask.refused_rows,
         count(report.mask.system_refused, "row") if report.mask.system_refused else "",
     )
-
-
-def _findings(report: Report) -> list[CheckLine]:
-    """What to look at, worst first; a clean check says so in two lines."""
-    errors, found = report.mask.refused_rows, report.safety
-    lines = []
-    if errors:
-        lines.append(
-            CheckLine("refuse", f"{count(errors, 'row')} cannot be trained", "Mend the file and import it again.")
-        )
-    lines += [
-        CheckLine("warn", str(one["message"]), "A run on this data is refused until it is removed.")
-        for one in found[:_MOST_SHOWN]
-    ]
-    if len(found) > _MOST_SHOWN:
-        rows = count(report.safety_check.rows, "row")
-        lines.append(CheckLine("warn", f"… and more; the safety check refuses {rows} in all"))
-    if report.safety_check.sentence:
-        lines.append(CheckLine("refuse", report.safety_check.sentence, "The rows count as not checked."))
-    lines += [CheckLine("warn", warning) for warning in report.warnings]
-    if not errors:
-        lines.append(CheckLine("pass", "The base model's template renders every row"))
-    if not found and not report.safety_check.has_failed:
-        lines.append(CheckLine("pass", "The safety check refuses no row"))
-    return lines
 
 
 @rx.page(route=routes.VERSION, title="Version · Tensorant", on_load=[*ENTER, VersionPageState.load])

@@ -135,7 +135,7 @@ def make_subject(
         estimates.estimate(session, project, version, settings, placement) if is_frozen else None,
         trial,
         safety.settings_of(session, project.organization_id).fingerprint,
-        read_rented(session, project, settings.method, placement),
+        read_rented(session, project, version, settings.method, placement),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -35,6 +36,31 @@ from tensorant_app.services.work import run_work
 REACT = "safety.react"
 UNASKED, ANSWERED, FAILED = "unasked", "answered", "failed"
 """What became of the classifier."""
+
+
+class SafetyLook(StrEnum):
+    """Whether the safety check holds now."""
+
+    DONE = "done"
+    GOING_ON = "going_on"
+    OUTDATED = "outdated"
+    """The organization's settings have changed since."""
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class SafetyCheck:
+    settings: str
+    """Fingerprint of those that it was made with; empty where it stopped half-way."""
+    classifier: str
+    sentence: str
+    """Why the classifier could not check the rows."""
+    rows: int
+    """Refused ones."""
+
+    @property
+    def has_failed(self) -> bool:
+        return self.classifier == FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,3 +239,23 @@ def _choose(row: SafetyChoice, url: str, command: Sequence[str], seconds: int, *
 def _require_organization(session: Session, organization_id: UUID) -> None:
     if session.get(Organization, organization_id) is None:
         raise Invalid({"organization": f"There is no organization {organization_id}."})
+
+
+def read_check(stored: Mapping[str, Any]) -> SafetyCheck:
+    """From a stored report; one without was made by the built-in check alone."""
+    if "safety_check" in stored:
+        return SafetyCheck(**stored["safety_check"])
+    rows = len({one["row"] for one in stored["safety"]})
+    return SafetyCheck(SafetySettings().fingerprint, UNASKED, "", rows)
+
+
+def look_of(session: Session, version: DatasetVersion) -> SafetyLook:
+    if version.safety_asked_at is not None:
+        return SafetyLook.GOING_ON
+    if version.report is None:
+        return SafetyLook.DONE
+    checked = read_check(version.report)
+    if checked.has_failed:
+        return SafetyLook.FAILED
+    is_current = checked.settings == settings_of(session, version.organization_id).fingerprint
+    return SafetyLook.DONE if is_current else SafetyLook.OUTDATED

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from enum import StrEnum
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -26,7 +25,6 @@ from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.leakage import Keep, Repeats, read_repeats
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.safety_settings import SafetySettings
 from tensorant_app.domain.splits import Shares
 from tensorant_app.domain.steps import Cause
 from tensorant_app.domain.versions import KEYS, LIFECYCLE, VersionState
@@ -36,7 +34,7 @@ from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
 from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.safety import SafetyInput
+from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
@@ -45,31 +43,6 @@ REACT = "versions.react"
 FILES = (*(f"{split.value}.parquet" for split in Split), KEYS, MASK, MASK_SUMMARY)
 """What a frozen version consists of, beside its manifest."""
 _SHOWN_REASONS = 20
-
-
-class SafetyLook(StrEnum):
-    """Whether the safety check holds now."""
-
-    DONE = "done"
-    GOING_ON = "going_on"
-    OUTDATED = "outdated"
-    """The organization's settings have changed since."""
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class SafetyCheck:
-    settings: str
-    """Fingerprint of those that it was made with; empty where it stopped half-way."""
-    classifier: str
-    sentence: str
-    """Why the classifier could not check the rows."""
-    rows: int
-    """Refused ones."""
-
-    @property
-    def has_failed(self) -> bool:
-        return self.classifier == safety.FAILED
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,7 +327,7 @@ def show_version(session: Session, caller: Caller, version_id: UUID) -> VersionV
         version.content_sha256,
         percent_of(version.id) if version.state is VersionState.CHECKING else None,
         version.merge_system,
-        _safety_look(session, version),
+        look_of(session, version),
     )
 
 
@@ -387,28 +360,9 @@ def _report(version: DatasetVersion) -> Report | None:
         rows=stored["rows"],
         labels=tuple(stored["labels"]),
         safety=tuple(stored["safety"]),
-        safety_check=_safety_check(stored),
+        safety_check=read_check(stored),
         warnings=tuple(stored["warnings"]),
         repeats=tuple(read_repeats(one) for one in stored.get("repeats", ())),
         mask=load(MaskSummary, json.dumps(stored["mask"])),
         content_sha256=stored["content_sha256"],
     )
-
-
-def _safety_check(stored: Mapping[str, Any]) -> SafetyCheck:
-    if "safety_check" in stored:
-        return SafetyCheck(**stored["safety_check"])
-    rows = len({one["row"] for one in stored["safety"]})
-    return SafetyCheck(SafetySettings().fingerprint, safety.UNASKED, "", rows)
-
-
-def _safety_look(session: Session, version: DatasetVersion) -> SafetyLook:
-    report = _report(version)
-    if version.safety_asked_at is not None:
-        return SafetyLook.GOING_ON
-    if report is None:
-        return SafetyLook.DONE
-    if report.safety_check.has_failed:
-        return SafetyLook.FAILED
-    is_current = report.safety_check.settings == safety.settings_of(session, version.organization_id).fingerprint
-    return SafetyLook.DONE if is_current else SafetyLook.OUTDATED
