@@ -158,14 +158,6 @@ def _verify() -> rx.Component:
 
 def _hand_in() -> rx.Component:
     """Its files lie on the Pod's own disk: a person fetches the zip there and hands it in here."""
-    there = rx.cond(
-        S.ways.has_zip,
-        "The adapter lies on the stopped Pod as /workspace/data/adapter.zip. Start the Pod in RunPod, without a GPU if "
-        "it asks, open its terminal, and send the file with runpodctl send /workspace/data/adapter.zip. Then hand it in "
-        "here: every file in it is checked before it is taken, and the Pod is deleted.",
-        "The Pod has not said that its adapter is finished. If /workspace/data/adapter.zip lies there all the same, hand "
-        "it in here: every file in it is checked before it is taken.",
-    )
     file = upload_field(
         S.head.id, of="run", label="adapter.zip", accept=".zip,application/zip", disabled=~S.me.may_spend
     )
@@ -173,7 +165,7 @@ def _hand_in() -> rx.Component:
     return choice(
         1,
         "Verify and recover the adapter",
-        there,
+        S.ways.hand_in,
         out_link("Open Pod in RunPod", PODS),
         rx.el.div(file, if_text(S.ways.uploaded, says), class_name="stack", style={"margin_top": "10px"}),
         _reason(""),

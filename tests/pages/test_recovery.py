@@ -130,7 +130,15 @@ def test_what_lies_on_the_machines_own_disk_is_handed_in(owner: Person) -> None:
 
     assert (ways.is_pod_local, ways.was_refused, ways.uploaded) == (True, True, "../x leads out of the archive.")
     assert "own disk" in ways.extend
-    assert (ways.has_zip, ways.next) == (False, "cancel"), "it never said that its adapter is finished"
+    assert ("has not said" in ways.hand_in, ways.next) == (True, "cancel")
+
+
+def test_what_was_fetched_before_the_pod_went_is_handed_in_all_the_same(owner: Person) -> None:
+    run_id = rented(owner, RunState.NEEDS_RECOVERY, MachineState.RELEASED, options={"storage": "pod"})
+
+    ways = page(owner, run_id).ways
+
+    assert (ways.is_pod_local, "are gone" in ways.hand_in, ways.next) == (True, True, "cancel")
 
 
 def test_where_the_pod_said_that_its_adapter_is_finished_handing_it_in_is_the_next_step(owner: Person) -> None:
@@ -141,7 +149,7 @@ def test_where_the_pod_said_that_its_adapter_is_finished_handing_it_in_is_the_ne
 
     seen = page(owner, run_id)
 
-    assert (seen.ways.has_zip, seen.ways.next) == (True, "verify")
+    assert ("runpodctl send" in seen.ways.hand_in, seen.ways.next) == (True, "verify")
     assert "own disk" in seen.trouble.lost
     assert "what was not fetched from it is lost" in seen.head.cancel_lead
 
