@@ -236,6 +236,18 @@ def test_it_promises_itself_again_for_the_next_day(caller: Caller) -> None:
     assert timedelta(hours=23) < due - clock_module.now() <= timedelta(days=1)
 
 
+def test_delivered_twice_it_sweeps_once_more_and_no_harm_is_done(caller: Caller) -> None:
+    gone, kept = (
+        lay(store("imports", str(uuid4()), "a")),
+        lay(store("imports", str(uuid4()), "a"), age=timedelta(days=1)),
+    )
+
+    sweep()
+    sweep()
+
+    assert (gone.exists(), kept.exists()) == (False, True)
+
+
 def test_the_doctor_only_looks(caller: Caller) -> None:
     path = lay(store("imports", str(uuid4()), "rows.parquet"))
 
