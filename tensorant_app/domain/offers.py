@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from tensorant_app.domain.gpus import AMD64
+from tensorant_app.domain.gpus import AMD64, describe_gpu
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.readiness import gib
 
@@ -51,6 +51,7 @@ class Offer:
     arch: str = AMD64
     """Of the host's processor: amd64 or arm64."""
     is_nvidia: bool = True
+    """As the provider tells; a name that says another maker outweighs it."""
     capability: str = ""
     """CUDA compute capability such as 8.9; empty where not known."""
     cuda_versions: Sequence[str] = ()
@@ -137,11 +138,11 @@ def stock_in(offer: Offer, data_center: str | None) -> Stock:
 
 
 def is_arm(offer: Offer) -> bool:
-    return offer.arch != AMD64
+    return offer.arch != AMD64 or describe_gpu(offer.gpu_type).arch != AMD64
 
 
 def _lasting_problem(offer: Offer, off: Mapping[str, SwitchedOff]) -> tuple[Problem, str] | None:
-    if not offer.is_nvidia:
+    if not (offer.is_nvidia and describe_gpu(offer.gpu_type).is_nvidia):
         return Problem.AMD, "The trainer needs an NVIDIA GPU; this one is another maker's."
     if is_arm(offer):
         return Problem.ARM64, "Its processor is arm64; the trainer's image is made for x86-64."

@@ -10,6 +10,7 @@ import pytest
 from sqlmodel import select
 
 from jobs import broker
+from tensorant_app.db.audit import AuditEntry
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.promise import promise
 from tensorant_app.db.session import reading, unit_of_work
