@@ -125,6 +125,7 @@ def _read_offer(gpu: Mapping[str, Any]) -> Offer | None:
         max_count=_most(gpu.get("maxCount")),
         stock=_stock(gpu.get("availability")),
         data_centers={_text(dc.get("id")): _stock(dc.get("availability")) for dc in _objects(gpu, "dataCenters")},
+        reason=None if facts.is_nvidia else "It is not made by NVIDIA; the trainer needs CUDA.",
         arch=facts.arch,
         is_nvidia=facts.is_nvidia,
         capability=facts.capability,
