@@ -14,6 +14,7 @@ from tensorant_app.services import (
     machines,
     offers,
     runs,
+    safety,
     spend,
     versions,
 )
@@ -27,6 +28,7 @@ NOUNS = (
     runs,
     evaluations,
     versions,
+    safety,
     imports,
     adapter_uploads,
     leftovers,

@@ -105,6 +105,11 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.save_budget": Case(
         Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
     ),
+    "SafetyState.load": Case(path=_in("/settings")),
+    "SafetyState.save_words": Case(Role.ADMIN, lambda world, person: [{"words": "falcon"}], _in("/settings")),
+    "SafetyState.save_address": Case(
+        Role.ADMIN, lambda world, person: [{"url": "https://a.example.com", "seconds": "60"}], _in("/settings")
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
@@ -138,6 +143,7 @@ DATA_HANDLERS: dict[str, Case] = {
     "VersionPageState.merge_system": Case(
         Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
     ),
+    "VersionPageState.look_again": Case(Role.MEMBER, path=_VERSION, names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.cancel_check": Case(Role.MEMBER, path=lambda world: checking_path(world), names_ours=True),
