@@ -8,6 +8,7 @@ from tensorant_app.services import (
     accounts,
     adapter_uploads,
     connecting,
+    deletions,
     evaluations,
     imports,
     machines,
@@ -18,7 +19,20 @@ from tensorant_app.services import (
     versions,
 )
 
-NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, safety, imports, adapter_uploads)
+NOUNS = (
+    connecting,
+    offers,
+    accounts,
+    machines,
+    spend,
+    runs,
+    evaluations,
+    versions,
+    safety,
+    imports,
+    deletions,
+    adapter_uploads,
+)
 
 
 @tick.rederive
