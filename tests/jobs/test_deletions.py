@@ -104,7 +104,7 @@ def test_what_a_run_or_an_evaluation_uses_is_kept_and_they_are_named(caller: Cal
         delete_version(caller, frozen)
 
     assert refused.value.message == "Version 1 is in use, so it is kept:"
-    assert refused.value.reasons == ["An evaluation (baseline) of it is failed."]
+    assert refused.value.reasons == ("An evaluation (baseline) of it is failed.",)
     assert folder_of(caller, frozen).is_dir()
 
 
@@ -139,7 +139,7 @@ def test_a_freeze_of_the_same_content_meanwhile_keeps_its_files(caller: Caller, 
 def test_an_import_goes_once_no_version_is_made_of_it(caller: Caller, import_id: UUID, frozen: UUID) -> None:
     with pytest.raises(Refused) as refused:
         delete_import(caller, import_id)
-    assert refused.value.reasons == ["Version 1 is made of it."]
+    assert refused.value.reasons == ("Version 1 is made of it.",)
 
     delete_version(caller, frozen)
     delete_import(caller, import_id)
@@ -161,7 +161,7 @@ def test_the_file_of_one_split_is_in_use_as_well(
     with pytest.raises(Refused) as refused:
         delete_import(caller, other)
 
-    assert refused.value.reasons == ["Version 1 is made of it."]
+    assert refused.value.reasons == ("Version 1 is made of it.",)
 
 
 def test_what_is_being_worked_on_is_not_deleted(caller: Caller, import_id: UUID) -> None:
