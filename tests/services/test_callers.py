@@ -677,7 +677,9 @@ def _run(session: Session, like: Run, **values: Any) -> UUID:
 
 def _compared(session: Session, world: World) -> UUID:
     """Another version of the same dataset and the same rows."""
-    version = session.get_one(DatasetVersion, world.frozen_version)
+    version = session.get(DatasetVersion, world.frozen_version)
+    if version is None:
+        return uuid4()
     values = {**version.model_dump(), "id": uuid4(), "number": 1_000}
     session.add(DatasetVersion(**values))
     session.flush()
@@ -686,8 +688,9 @@ def _compared(session: Session, world: World) -> UUID:
 
 def _unused(session: Session, import_id: UUID) -> UUID:
     """Read, and in no version."""
-    session.get_one(Import, import_id).state = ImportState.READY
-    session.flush()
+    if (row := session.get(Import, import_id)) is not None:
+        row.state = ImportState.READY
+        session.flush()
     return import_id
 
 
