@@ -22,6 +22,7 @@ from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.comparison import ComparisonState, comparison_card
 from tensorant_app.pages.data import VIEWERS
+from tensorant_app.pages.deletion import DeletionState, delete_button, delete_dialog
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
@@ -29,7 +30,7 @@ from tensorant_app.pages.tokens import MarkedRow, refused_card, refused_of, toke
 from tensorant_app.pages.version_words import LOOKS, findings_of
 from tensorant_app.pages.words import ago, count, share, size
 from tensorant_app.pages.working import working
-from tensorant_app.services import datasets, deletions, safety, versions
+from tensorant_app.services import datasets, safety, versions
 from tensorant_app.services.datasets import Origin
 from tensorant_app.services.safety import SafetyLook
 from tensorant_app.services.versions import Report, VersionView
@@ -87,12 +88,11 @@ class VersionPageState(AppState):
     findings: list[CheckLine] = []
     refused: list[MarkedRow] = []
     asks_freeze: bool = False
-    asks_delete: bool = False
 
     @rx.event
     async def load(self):
         text = segment(self, "versions")
-        put(self, asks_freeze=False, asks_delete=False)
+        put(self, asks_freeze=False)
         if text != self.facts.id:
             self.facts, self.report, self.findings, self.refused = VersionFacts(), ReportFacts(), [], []
         found = await self._see(_look(text))
@@ -137,19 +137,6 @@ class VersionPageState(AppState):
         text = segment(self, "versions")
         await self._do(lambda session, caller: safety.check_again(session, caller, id_of(text)))
         return None if self.error else VersionPageState.load
-
-    @rx.event
-    async def ask_delete(self, is_open: bool) -> None:
-        found = await self._see(_look(segment(self, "versions")))
-        if found is not None:
-            self.asks_delete = is_open
-
-    @rx.event
-    async def delete(self):
-        """For good; refused while anything uses it."""
-        project, text = segment(self, "projects"), segment(self, "versions")
-        await self._do(lambda session, caller: deletions.delete_version(session, caller, id_of(text)))
-        return None if self.error else rx.redirect(routes.data(project))
 
     @rx.event
     async def ask_freeze(self, is_open: bool) -> None:
@@ -235,7 +222,9 @@ def _report(report: Report | None) -> ReportFacts:
 
 
 @rx.page(
-    route=routes.VERSION, title="Version · Tensorant", on_load=[*ENTER, VersionPageState.load, ComparisonState.load]
+    route=routes.VERSION,
+    title="Version · Tensorant",
+    on_load=[*ENTER, VersionPageState.load, DeletionState.ask(False), ComparisonState.load],
 )
 def version_page() -> rx.Component:
     facts, report = VersionPageState.facts, VersionPageState.report
@@ -277,7 +266,7 @@ def version_page() -> rx.Component:
             if_(report.is_there, stack(tokens_panel(), rows_browser())),
         ),
         _freeze_dialog(),
-        _delete_dialog(),
+        delete_dialog(),
         crumbs=[Crumb("Data", routes.data(ProjectState.project.id)), Crumb(facts.name)],
         said=rx.match(facts.state, ("frozen", "The version is frozen."), ("checking", "The check has begun."), ""),
     )
@@ -368,8 +357,7 @@ def _export() -> rx.Component:
     version = VersionPageState.facts.id
     kinds = [("Export JSONL", "jsonl"), ("Export Parquet", "parquet")]
     files = (download_button(label, routes.version_rows(version, kind), size="sm") for label, kind in kinds)
-    delete = button("Delete", kind="ghost", size="sm", on_click=VersionPageState.ask_delete(True))
-    return row(*files, if_(AppState.me.may_decide, delete))
+    return row(*files, delete_button())
 
 
 def _unmerge() -> rx.Component:
@@ -398,18 +386,4 @@ def _freeze_dialog() -> rx.Component:
         error=AppState.error,
         reasons=AppState.reasons,
         kind="solid",
-    )
-
-
-def _delete_dialog() -> rx.Component:
-    return named_dialog(
-        "Delete this version?",
-        "Its rows and masks are removed for good; the imported file stays. What a run or an evaluation uses is kept.",
-        confirm_label="Delete version",
-        cancel_label="Keep it",
-        is_open=VersionPageState.asks_delete,
-        on_open_change=VersionPageState.ask_delete,
-        on_confirm=VersionPageState.delete,
-        error=AppState.error,
-        reasons=AppState.reasons,
     )

@@ -148,8 +148,8 @@ DATA_HANDLERS: dict[str, Case] = {
     "ComparisonState.compare": Case(
         arguments=lambda world, person: [other_version(world)], path=_VERSION, names_ours=True
     ),
-    "VersionPageState.ask_delete": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
-    "VersionPageState.delete": Case(Role.ADMIN, path=lambda world: draft_path(world), names_ours=True),
+    "DeletionState.ask": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
+    "DeletionState.delete": Case(Role.ADMIN, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.cancel_check": Case(Role.MEMBER, path=lambda world: checking_path(world), names_ours=True),
