@@ -36,8 +36,9 @@ class ComparisonState(AppState):
     async def load(self) -> None:
         text = segment(self, "versions")
         found = await self._see(lambda session, caller: comparisons.list_others(session, caller, id_of(text)))
-        options = [Option(str(one.id), f"v{one.number}") for one in found or ()]
-        put(self, others=[Option("", "Choose a version"), *options], other="", sentence="", compared=[])
+        if found is not None:
+            options = [Option(str(one.id), f"v{one.number}") for one in found]
+            put(self, others=[Option("", "Choose a version"), *options], other="", sentence="", compared=[])
 
     @rx.event
     async def compare(self, other: str) -> None:

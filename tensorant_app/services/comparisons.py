@@ -105,18 +105,21 @@ def compare_folders(older: Path, newer: Path, *, is_one_file: bool) -> Compariso
     keys = _read(older, newer)
     left = set(range(len(keys.rows)))
     same = list(_match(keys, keys.wholes, left))
-    changed = list(_match(keys, _numbers(keys), left)) if is_one_file else []
+    changed = list(_match(keys, keys.rows, left)) if is_one_file else []
     changed += _match(keys, keys.questions, left)
     moved = [pair for pair in same if keys.splits[pair[0]] != keys.splits[pair[1]]]
     removed, added = ([n for n in sorted(left) if (n < keys.older) is side] for side in (True, False))
-    shown = {
+    shown: dict[str, list[Any]] = {
         "added": added[:SHOWN],
         "removed": removed[:SHOWN],
         "changed": sorted(changed)[:SHOWN],
         "moved": sorted(moved)[:SHOWN],
     }
     texts = _texts(keys, (older, newer), shown)
-    place = lambda n: Place(keys.splits[n], keys.rows[n], texts.get(n, ""))  # noqa: E731
+
+    def place(n: int) -> Place:
+        return Place(keys.splits[n], keys.rows[n], texts.get(n, ""))
+
     return Comparison(
         len(same),
         len(moved),
@@ -144,10 +147,6 @@ def _read(older: Path, newer: Path) -> _Keys:
                 keys.questions.extend(int.from_bytes(key[:8]) for key in columns["question_key"])
         keys.older = keys.older or len(keys.rows)
     return keys
-
-
-def _numbers(keys: _Keys) -> array[int]:
-    return array("Q", keys.rows)
 
 
 def _match(keys: _Keys, by: array[int], left: set[int]) -> Iterator[tuple[int, int]]:
@@ -195,6 +194,8 @@ def _questions(path: Path, rows: Iterable[int]) -> Iterator[tuple[int, str]]:
         return
     table = pq.read_table(path, columns=["row", "example"], filters=[("row", "in", wanted)], use_threads=False)
     for found in table.to_pylist():
-        asked = next((one for one in json.loads(found["example"])["messages"] if one["role"] == "user"), {})
+        asked: dict[str, Any] = next(
+            (one for one in json.loads(found["example"])["messages"] if one["role"] == "user"), {}
+        )
         text = asked.get("content")
         yield found["row"], (text if isinstance(text, str) else "")[:_LONGEST]
