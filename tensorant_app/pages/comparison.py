@@ -42,7 +42,15 @@ class ComparisonState(AppState):
 
     @rx.event
     async def compare(self, other: str) -> None:
+        """With nothing chosen, what was found is cleared."""
         text = segment(self, "versions")
+        if not other:
+            if (
+                await self._see(lambda session, caller: comparisons.list_others(session, caller, id_of(text)))
+                is not None
+            ):
+                put(self, other="", sentence="", compared=[])
+            return
         found = await self._see(
             lambda session, caller: comparisons.compare_versions(session, caller, id_of(other), id_of(text))
         )

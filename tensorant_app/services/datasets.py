@@ -165,6 +165,8 @@ class ImportPage:
     """Percent and step, while it is read."""
     dataset: DatasetLine
     versions: Sequence[VersionLine]
+    others: Sequence[ImportLine]
+    """Files of the dataset that are ready as well, the newest first."""
 
 
 def show_import_page(session: Session, caller: Caller, import_id: UUID) -> ImportPage:
@@ -173,7 +175,8 @@ def show_import_page(session: Session, caller: Caller, import_id: UUID) -> Impor
     dataset = session.get_one(Dataset, row.dataset_id)
     versions = _versions(session, col(DatasetVersion.import_id) == row.id, 0)
     progress = progress_of(row.id) if row.state is ImportState.CHECKING else None
-    return ImportPage(import_line(row), progress, DatasetLine(dataset.id, dataset.name), versions)
+    ready = [one for one in _imports(session, dataset.id, 0) if one.state is ImportState.READY and one.id != row.id]
+    return ImportPage(import_line(row), progress, DatasetLine(dataset.id, dataset.name), versions, ready)
 
 
 def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[VersionLine]:
