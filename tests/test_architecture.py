@@ -131,10 +131,8 @@ def test_every_permission_is_asked_by_a_service() -> None:
     asked = {
         name for _, _, text in sources("tensorant_app/services") for name in re.findall(r"Permission\.(\w+)", text)
     }
-    later = {"DECIDE"}
-    """What they guard is built with its own pages."""
 
-    assert {permission.name for permission in Permission} - asked == later
+    assert {permission.name for permission in Permission} == asked
 
 
 def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:

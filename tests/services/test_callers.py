@@ -92,7 +92,7 @@ from tests.plain_base import make_plain_base
 from tests.web.world import put_preview
 from trainer.contract import MASK, Base, Split
 
-NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.own_row"}
+NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
 """What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
