@@ -280,10 +280,15 @@ RUN_HANDLERS: dict[str, Case] = {
             ("pause", RunState.TRAINING, ()),
             ("resume", RunState.PAUSED, ()),
             ("verify", RunState.NEEDS_RECOVERY, ()),
-            ("extend", RunState.NEEDS_RECOVERY, ({"maximum_runtime_hours": "12"},)),
             ("confirm_absent", RunState.LAUNCHING, ()),
         )
     },
+    "LimitState.extend": Case(
+        Role.MEMBER,
+        lambda world, person: [{"maximum_runtime_hours": "12"}],
+        lambda world: run_in(world, RunState.NEEDS_RECOVERY),
+        names_ours=True,
+    ),
     "MachineActions.retry_cleanup": Case(
         Role.MEMBER, lambda world, person: [str(machine_in(world, MachineState.RELEASE_FAILED))], names_ours=True
     ),
