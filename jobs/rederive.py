@@ -11,6 +11,7 @@ from tensorant_app.services import (
     deletions,
     evaluations,
     imports,
+    leftovers,
     machines,
     offers,
     runs,
@@ -32,6 +33,7 @@ NOUNS = (
     imports,
     deletions,
     adapter_uploads,
+    leftovers,
 )
 
 
