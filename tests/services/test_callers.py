@@ -54,6 +54,7 @@ from tensorant_app.services import (
     launches,
     links,
     logs,
+    machine_actions,
     machines,
     metrics,
     offers,
@@ -342,11 +343,12 @@ CASES: dict[str, Case] = {
         Permission.STOP, lambda s, c, w: evaluations.cancel_evaluation(s, c, w.queued_evaluation)
     ),
     "evaluations.show_evaluation": Case(Permission.SEE, lambda s, c, w: evaluations.show_evaluation(s, c, w.baseline)),
-    "recoveries.confirm_evaluation_absent": Case(
-        Permission.SPEND, lambda s, c, w: recoveries.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation))
+    "machine_actions.confirm_evaluation_absent": Case(
+        Permission.SPEND,
+        lambda s, c, w: machine_actions.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation)),
     ),
-    "recoveries.confirm_run_absent": Case(
-        Permission.SPEND, lambda s, c, w: recoveries.confirm_run_absent(s, c, _checked(s, w.queued_run))
+    "machine_actions.confirm_run_absent": Case(
+        Permission.SPEND, lambda s, c, w: machine_actions.confirm_run_absent(s, c, _checked(s, w.queued_run))
     ),
     "recoveries.extend_run": Case(
         Permission.SPEND,
@@ -358,19 +360,20 @@ CASES: dict[str, Case] = {
     "recoveries.resume_run": Case(
         Permission.SPEND, lambda s, c, w: recoveries.resume_run(s, c, _in(s, w.queued_run, RunState.PAUSED))
     ),
-    "recoveries.retry_cleanup": Case(
+    "machine_actions.retry_cleanup": Case(
         Permission.SPEND,
-        lambda s, c, w: recoveries.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
+        lambda s, c, w: machine_actions.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
     ),
-    "recoveries.show_evaluation_machine": Case(
-        Permission.SEE, lambda s, c, w: recoveries.show_evaluation_machine(s, c, w.queued_evaluation)
+    "machine_actions.show_evaluation_machine": Case(
+        Permission.SEE, lambda s, c, w: machine_actions.show_evaluation_machine(s, c, w.queued_evaluation)
     ),
     "recoveries.show_recovery": Case(Permission.SEE, lambda s, c, w: recoveries.show_recovery(s, c, w.failed_run)),
     "recoveries.verify_run": Case(
         Permission.SPEND, lambda s, c, w: recoveries.verify_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY))
     ),
-    "recoveries.watch_machine": Case(
-        Permission.SEE, lambda s, c, w: recoveries.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD))
+    "machine_actions.watch_machine": Case(
+        Permission.SEE,
+        lambda s, c, w: machine_actions.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD)),
     ),
     "slots.show_slots": Case(Permission.SEE, lambda s, c, w: slots.show_slots(s, c), is_own=True),
     "strays.list_strays": Case(Permission.SEE, lambda s, c, w: strays.list_strays(s, c), is_own=True),
