@@ -14,7 +14,7 @@ from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.machine_panels import checking_panel, cleanup_panel
 from tensorant_app.services import machine_actions, times
-from tensorant_app.services.recoveries import EvaluationMachine
+from tensorant_app.services.machine_actions import EvaluationMachine
 from tensorant_app.state import AppState, Work, id_of
 
 
