@@ -305,6 +305,12 @@ CASES: dict[str, Case] = {
     "examples.read_tokens": Case(
         Permission.SEE, lambda s, c, w: examples.read_tokens(s, c, w.frozen_version, Split.TEST, 1)
     ),
+    "examples.search_page": Case(
+        Permission.SEE, lambda s, c, w: examples.search_page(s, c, w.frozen_version, Split.TEST, "Hi")
+    ),
+    "examples.count_matches": Case(
+        Permission.SEE, lambda s, c, w: examples.count_matches(s, c, w.frozen_version, Split.TEST, "Hi")
+    ),
     "examples.read_page": Case(
         Permission.SEE, lambda s, c, w: examples.read_page(s, c, w.frozen_version, Split.TEST, start=9)
     ),

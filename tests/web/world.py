@@ -144,6 +144,8 @@ DATA_HANDLERS: dict[str, Case] = {
     "TokensState.load": Case(path=_VERSION, names_ours=True),
     "TokensState.ask": Case(arguments=lambda world, person: ["4,096"], path=_VERSION, names_ours=True),
     "RowsState.load": Case(path=_VERSION, names_ours=True),
+    "RowsState.search": Case(arguments=lambda world, person: [{"rows-search": "Hi"}], path=_VERSION, names_ours=True),
+    "RowsState.count": Case(path=_in("/data/versions/{world.version_id}?q=Hi"), names_ours=True),
     "RowsState.pick": Case(arguments=lambda world, person: [1], path=_VERSION, names_ours=True),
     "BaselineState.load": Case(path=_in("/baseline"), names_ours=True),
     "BaselineState.watch": Case(path=_in("/baseline"), names_ours=True),
