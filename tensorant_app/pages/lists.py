@@ -54,10 +54,10 @@ def pages_of(state: AppState, shown: int, total: int, key: str = "from") -> Page
     )
 
 
-def found_pages(state: AppState, shown: int, more: bool) -> Pages:
+def found_pages(state: AppState, shown: int, more: bool, key: str = "from") -> Pages:
     """Pages of a search whose matches are not counted yet."""
-    start = start_of(state)
-    found = pages_of(state, shown, start + shown + more)
+    start = start_of(state, key)
+    found = pages_of(state, shown, start + shown + more, key)
     return replace(found, words=f"{start + 1:,}–{start + shown:,} of …") if more and shown else found
 
 

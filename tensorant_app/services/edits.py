@@ -164,11 +164,6 @@ def edited_source(session: Session, import_id: UUID, until: int) -> dict[str, An
     return stored
 
 
-def last_row(session: Session, row: Import, overlay: Overlay) -> int:
-    """The highest number, of appended rows too."""
-    return _last(session, row, overlay)
-
-
 def _editable(session: Session, caller: Caller, import_id: UUID) -> Import:
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, import_id, "import")

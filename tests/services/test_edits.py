@@ -16,9 +16,10 @@ from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound, Refused
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import edits, versions
+from tensorant_app.services import edits, import_rows, versions
 from tensorant_app.services.connections import store
 from tensorant_app.services.edits import EditsView
+from tensorant_app.services.import_rows import Show
 from tests import data
 from tests.data import chat
 from trainer.contract import Split
@@ -147,3 +148,52 @@ def test_rows_edited_after_the_check_ask_for_another_one(caller: Caller, import_
 def audited(session: Session, import_id: UUID) -> list[tuple[str, int]]:
     found = select(AuditEntry).where(AuditEntry.subject_id == import_id).order_by(col(AuditEntry.at))
     return [(one.action, one.facts["rows"]) for one in session.exec(found) if one.action.startswith("rows.")]
+
+
+class TestLooking:
+    """Rows by page, by word, and by what was done to them."""
+
+    @staticmethod
+    def numbers(caller: Caller, import_id: UUID, show: Show = Show.READY, word: str = "", start: int = 0) -> list[int]:
+        with reading() as session:
+            page = import_rows.list_rows(session, caller, import_id, show, word, start=start)
+        return [row.number for row in page.rows]
+
+    def test_each_list_holds_its_rows(self, caller: Caller, import_id: UUID) -> None:
+        assert self.numbers(caller, import_id) == [1, 2, 4, 5, 6, 7, 8, 9]
+        assert self.numbers(caller, import_id, Show.REJECTED) == [3]
+
+        edit(edits.change_row, caller, import_id, 3, json.dumps(chat("mended", "yes")))
+        edit(edits.leave_out, caller, import_id, [9])
+
+        assert self.numbers(caller, import_id) == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+        assert self.numbers(caller, import_id, start=2) == [3, 4, 5, 6, 7, 8, 9]
+        assert self.numbers(caller, import_id, Show.REJECTED) == []
+        assert self.numbers(caller, import_id, Show.CHANGED) == [3]
+        assert self.numbers(caller, import_id, Show.LEFT_OUT) == [9]
+
+    def test_a_word_is_found_in_changed_rows_as_they_are_now(self, caller: Caller, import_id: UUID) -> None:
+        edit(edits.change_row, caller, import_id, 5, json.dumps(chat("Zebrafish", "yes")))
+
+        assert self.numbers(caller, import_id, word="zebrafish") == [5]
+        assert self.numbers(caller, import_id, word="question 5") == []
+        assert self.numbers(caller, import_id, word="question") == [1, 2, 4, 6, 7, 8, 9]
+
+    def test_a_rejected_row_is_shown_as_the_file_has_it_with_its_reasons(self, caller: Caller, import_id: UUID) -> None:
+        with reading() as session:
+            row = import_rows.show_row(session, caller, import_id, 3)
+
+        assert (row.state, json.loads(row.text)) == (Show.REJECTED, BAD)
+        assert "no message of the assistant" in row.faults[0]
+
+    def test_rows_of_another_file_name_it_and_their_number_there(
+        self, caller: Caller, dataset_id: UUID, import_id: UUID, tmp_path: Path
+    ) -> None:
+        more = data.write_lines(tmp_path / "more.jsonl", [BAD, *data.chats(60)])
+        edit(edits.append_file, caller, import_id, data.read_import(caller, dataset_id, more))
+
+        assert self.numbers(caller, import_id, start=5) == [*range(7, 10), *range(11, 58)]
+        assert self.numbers(caller, import_id, start=50) == list(range(53, 71))
+        with reading() as session:
+            row = import_rows.show_row(session, caller, import_id, 11)
+        assert (row.file_name, row.source_number) == ("more.jsonl", 2)
