@@ -14,7 +14,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tensorant_app import routes
 from tests.e2e.conftest import Stack, let_in
-from tests.e2e.hands import arrive, press, seen
+from tests.e2e.hands import LONG, arrive, main_text, press, seen
 from tests.e2e.looks import look
 from tests.tiny_base import make_tiny_base
 
