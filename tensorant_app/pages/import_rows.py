@@ -11,7 +11,7 @@ from uuid import UUID
 import reflex as rx
 
 from tensorant_app.components.buttons import button
-from tensorant_app.components.callouts import callout
+from tensorant_app.components.callouts import callout, refusal
 from tensorant_app.components.cards import card, row, stack
 from tensorant_app.components.chats import Bubble, bubbles
 from tensorant_app.components.choices import Option, select
@@ -336,6 +336,7 @@ def _acts() -> rx.Component:
 def _form() -> rx.Component:
     return rx.el.form(
         stack(
+            refusal(AppState.error, AppState.reasons),
             rx.el.label("The row as JSON", html_for="row-text"),
             text_area("row-text", default_value=EditorState.picked.text, rows=18),
             meta("A conversation (messages), or the columns as the file has them. It is read as strictly as the file."),

@@ -21,10 +21,12 @@ from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages.machine_card import cost_card, machine_card
 from tensorant_app.pages.recovery import another_button, cancel_dialog, pause_button, retry_draft_button
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
+from tensorant_app.pages.run_limit import longer_limit
 from tensorant_app.pages.run_samples import evaluation_so_far
 from tensorant_app.pages.run_state import RunPageState as S
 from tensorant_app.pages.run_trial import full_draft_button, trial_label, trial_report
 from tensorant_app.pages.run_words import EventRow, SettingRow
+from tensorant_app.pages.scorings import ScoringState
 
 _LEGEND = (("Training", "r"), ("Smoothed", ""), ("Validation", "v"))
 
@@ -148,6 +150,7 @@ def side() -> list[rx.Component]:
         Fact("Maximum runtime", numbers.maximum),
         Fact("Runtime used", numbers.used, shown=numbers.used != ""),
     )
+    live = rx.fragment(live, longer_limit())
     figures = data_list(
         Fact("Step", numbers.step, numbers.total, shown=numbers.step != ""),
         Fact("Epoch", numbers.epoch, numbers.epochs, shown=numbers.epoch != ""),
@@ -192,9 +195,16 @@ def _primary() -> rx.Component:
         on_click=RunActions.ask_launch(S.head.id),
         disabled=~S.me.may_spend,
     )
+    score = button(
+        "Score the adapter",
+        icon_name="ruler",
+        on_click=ScoringState.ask_adapter(S.head.id),
+        disabled=~S.me.may_spend,
+    )
     return rx.match(
         S.head.state,
         ("draft", start),
+        ("adapter_ready", rx.cond(S.trial.is_one, rx.fragment(), score)),
         ("completed", rx.cond(S.trial.is_one, _full_draft(), scorecard)),
         ("no_gain", scorecard),
         ("evaluating", if_text(S.head.scorecard, button("Follow the scoring", kind="soft", href=S.head.scorecard))),

@@ -29,6 +29,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunReason, RunState, Work
 from tensorant_app.domain.spend import Spend
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.providers.base import Storage
 from tensorant_app.services import evaluations, machines, runs
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
@@ -65,6 +66,8 @@ class Recovery:
     """It was looked through, and no finished adapter lies there."""
     is_pod_local: bool
     """What it made lies on the machine's own disk, and a person carries it over."""
+    has_disk: bool
+    """Of such a machine: its disk is still there."""
     has_zip: bool
     """Of such a machine: it said that its adapter is finished."""
 
@@ -89,7 +92,8 @@ def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
         is_verifying=run.verify_wanted_at is not None,
         was_searched=run.reason == RunReason.NOT_FOUND,
         is_pod_local=_is_pod_local(machine),
-        has_zip=_is_pod_local(machine) and machine is not None and machine.work is Work.DONE,
+        has_disk=machine is not None and machine.keeps_files_to_itself,
+        has_zip=machine is not None and machine.storage is Storage.POD and machine.work is Work.DONE,
     )
 
 
@@ -287,7 +291,7 @@ def _why_no_extension(run: Run, machine: MachineView | None) -> str | None:
 
 
 def _is_pod_local(machine: MachineView | None) -> bool:
-    return machine is not None and machine.keeps_files_to_itself
+    return machine is not None and machine.storage is Storage.POD
 
 
 def _least_hours(run: Run) -> float:

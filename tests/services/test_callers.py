@@ -68,8 +68,10 @@ from tensorant_app.services import (
     run_details,
     run_list,
     runs,
+    safety,
     samples,
     scorecards,
+    scorings,
     sealing,
     sessions,
     slots,
@@ -165,6 +167,21 @@ CASES: dict[str, Case] = {
     ),
     "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
     "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
+    "safety.show_settings": Case(
+        Permission.SEE, lambda s, c, w: safety.show_settings(s, c), is_own=True, is_personal=True
+    ),
+    "safety.set_words": Case(Permission.ADMINISTER, lambda s, c, w: safety.set_words(s, c, "falcon"), is_own=True),
+    "safety.set_address": Case(
+        Permission.ADMINISTER, lambda s, c, w: safety.set_address(s, c, "https://a.example.com", "60"), is_own=True
+    ),
+    "safety.set_command": Case(
+        Permission.OPERATE, lambda s, c, w: safety.set_command(s, c, w.organization_id, "/bin/true", "60")
+    ),
+    "safety.set_private_address": Case(
+        Permission.OPERATE,
+        lambda s, c, w: safety.set_private_address(s, c, w.organization_id, "http://127.0.0.1:9/", "60"),
+    ),
+    "safety.check_again": Case(Permission.PREPARE, lambda s, c, w: safety.check_again(s, c, w.frozen_version)),
     "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
     "accounts.list_accounts": Case(Permission.SEE, lambda s, c, w: accounts.list_accounts(s, c), is_own=True),
     "adapter_uploads.cancel_any": Case(
@@ -334,6 +351,16 @@ CASES: dict[str, Case] = {
     ),
     "evaluations.create_baseline": Case(
         Permission.SPEND, lambda s, c, w: evaluations.create_baseline(s, c, w.frozen_version)
+    ),
+    "scorings.show_scoring": Case(Permission.SPEND, lambda s, c, w: scorings.show_scoring(s, c, w.project_id, {})),
+    "scorings.show_adapter_scoring": Case(
+        Permission.SPEND, lambda s, c, w: scorings.show_adapter_scoring(s, c, _ready(s, w.scored_run), {})
+    ),
+    "scorings.score_base": Case(
+        Permission.SPEND, lambda s, c, w: scorings.score_base(s, c, w.frozen_version, {"provider": "local"})
+    ),
+    "scorings.score_adapter": Case(
+        Permission.SPEND, lambda s, c, w: scorings.score_adapter(s, c, _ready(s, w.scored_run), {"provider": "local"})
     ),
     "evaluations.cancel_evaluation": Case(
         Permission.STOP, lambda s, c, w: evaluations.cancel_evaluation(s, c, w.queued_evaluation)
@@ -595,6 +622,14 @@ def _checked(session: Session, subject_id: UUID) -> UUID:
         subject = session.get(Run, subject_id) or session.get_one(Evaluation, subject_id)
         subject.state = RunState.LAUNCHING if isinstance(subject, Run) else EvaluationState.LAUNCHING
     return subject_id
+
+
+def _ready(session: Session, run_id: UUID) -> UUID:
+    """Its adapter waits for a score."""
+    run = session.get(Run, run_id)
+    if run is not None:
+        run.state, run.evaluation_id = RunState.ADAPTER_READY, None
+    return run_id
 
 
 def _handed_in(session: Session, run_id: UUID) -> UUID:

@@ -113,6 +113,11 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.save_budget": Case(
         Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
     ),
+    "SafetyState.load": Case(path=_in("/settings")),
+    "SafetyState.save_words": Case(Role.ADMIN, lambda world, person: [{"words": "falcon"}], _in("/settings")),
+    "SafetyState.save_address": Case(
+        Role.ADMIN, lambda world, person: [{"url": "https://a.example.com", "seconds": "60"}], _in("/settings")
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
@@ -186,6 +191,7 @@ DATA_HANDLERS: dict[str, Case] = {
     "VersionPageState.merge_system": Case(
         Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
     ),
+    "VersionPageState.look_again": Case(Role.MEMBER, path=_VERSION, names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.cancel_check": Case(Role.MEMBER, path=lambda world: checking_path(world), names_ours=True),
@@ -197,12 +203,17 @@ DATA_HANDLERS: dict[str, Case] = {
     "RowsState.pick": Case(arguments=lambda world, person: [1], path=_VERSION, names_ours=True),
     "BaselineState.load": Case(path=_in("/baseline"), names_ours=True),
     "BaselineState.watch": Case(path=_in("/baseline"), names_ours=True),
-    "BaselineState.ask_start": Case(arguments=lambda world, person: [True], path=_in("/baseline"), names_ours=True),
-    "BaselineState.choose": Case(
-        arguments=lambda world, person: [str(world.version_id)], path=_in("/baseline"), names_ours=True
+    "ScoringState.close": Case(),
+    "ScoringState.set_open": Case(arguments=lambda world, person: [True]),
+    "ScoringState.ask_base": Case(Role.MEMBER, path=_in("/baseline"), names_ours=True),
+    "ScoringState.ask_adapter": Case(
+        Role.MEMBER, lambda world, person: [str(ready_run(world))], path=_in("/baseline"), names_ours=True
     ),
-    "BaselineState.start": Case(
-        Role.MEMBER, path=_in("/baseline"), variables=lambda world: {"chosen": str(world.version_id)}, names_ours=True
+    "ScoringState.choose": Case(
+        Role.MEMBER, lambda world, person: ["hours", "3"], path=_in("/baseline"), names_ours=True
+    ),
+    "ScoringState.start": Case(
+        Role.MEMBER, path=_in("/baseline"), variables=lambda world: {"version": str(world.version_id)}, names_ours=True
     ),
     "BaselineState.ask_cancel": Case(
         arguments=lambda world, person: [str(world.baseline_id)], path=_in("/baseline"), names_ours=True
@@ -313,10 +324,15 @@ RUN_HANDLERS: dict[str, Case] = {
             ("pause", RunState.TRAINING, ()),
             ("resume", RunState.PAUSED, ()),
             ("verify", RunState.NEEDS_RECOVERY, ()),
-            ("extend", RunState.NEEDS_RECOVERY, ({"maximum_runtime_hours": "12"},)),
             ("confirm_absent", RunState.LAUNCHING, ()),
         )
     },
+    "LimitState.extend": Case(
+        Role.MEMBER,
+        lambda world, person: [{"maximum_runtime_hours": "12"}],
+        lambda world: run_in(world, RunState.NEEDS_RECOVERY),
+        names_ours=True,
+    ),
     "MachineActions.retry_cleanup": Case(
         Role.MEMBER, lambda world, person: [str(machine_in(world, MachineState.RELEASE_FAILED))], names_ours=True
     ),
@@ -588,6 +604,11 @@ def draft_path(world: World) -> str:
         project = session.get_one(Project, world.project_id)
         draft = make_version(session, project, state=VersionState.DRAFT)
         return f"/projects/{project.id}/data/versions/{draft.id}"
+
+
+def ready_run(world: World) -> UUID:
+    """Its adapter has no score."""
+    return make_run(world.people[Role.OWNER].caller, state=RunState.ADAPTER_READY, attempt=1)
 
 
 def checking_path(world: World) -> str:

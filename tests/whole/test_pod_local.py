@@ -108,7 +108,7 @@ def test_a_run_is_trained_in_a_pod_and_its_adapter_carried_over(
 
     with reading() as session:
         assert session.exec(select(Adapter)).one().manifest["files"]
-        assert recoveries.show_recovery(session, console.caller, run_id).is_pod_local is False
+        assert recoveries.show_recovery(session, console.caller, run_id).has_disk is False
         assert machine_spend(session, Use.RUN, run_id).estimated.micros > 0
 
 
