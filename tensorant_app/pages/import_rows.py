@@ -352,7 +352,7 @@ def _form() -> rx.Component:
 
 def _steps() -> rx.Component:
     def line(step: rx.Var[StepRow]) -> rx.Component:
-        return rx.el.div(rx.el.div(step.words, meta(step.by, block=True), class_name="tx"), class_name="li")
+        return rx.el.div(rx.el.div(rx.el.span(step.words), meta(step.by, block=True), class_name="tx"), class_name="li")
 
     undo = button("Undo", size="sm", icon_name="undo_2", on_click=EditorState.undo, command="Undo the last edit")
     add = rx.el.form(
