@@ -155,6 +155,13 @@ def newest_edit(session: Session, import_ids: Iterable[UUID]) -> int:
     return session.exec(last).one() or 0
 
 
+def files_with(session: Session, import_id: UUID) -> list[str]:
+    """Names of the files that this one's rows were added to, whether or not that was undone: it can be looked at."""
+    targets = select(RowEdit.import_id).where(RowEdit.source_id == import_id)
+    alive = select(Import).where(col(Import.id).in_(targets), col(Import.deleted_at).is_(None))
+    return [one.file_name for one in session.exec(alive.order_by(col(Import.created_at)))]
+
+
 def edited_source(session: Session, import_id: UUID, until: int) -> dict[str, Any]:
     """The steps in the form of a job file, with the path of each appended file's rows."""
     stored = overlay_of(session, import_id, until).stored()
