@@ -95,5 +95,9 @@ def import_errors(import_id: object) -> str:
     return f"/api/imports/{import_id}/errors.jsonl"
 
 
+def version_image(version_id: object, name: object) -> str:
+    return f"/api/versions/{version_id}/images/{name}"
+
+
 def upload(upload_id: object) -> str:
     return f"{UPLOADS}/{upload_id}"

@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tensorant_app.api.requests import act, answers, path_id
-from tensorant_app.services import downloads
+from tensorant_app.api.requests import act, answers, look, path_id
+from tensorant_app.services import downloads, version_images
 
 
 @answers
@@ -39,7 +39,18 @@ async def evaluation_answers(request: Request) -> Response:
     return FileResponse(found.path, media_type="application/x-ndjson", filename=found.file_name)
 
 
+@answers
+async def version_image(request: Request) -> Response:
+    """A thumbnail, made here from decoded pixels: whatever was uploaded is never handed to a browser."""
+    version_id, name = path_id(request), request.path_params["name"]
+    found = await look(
+        request, lambda session, caller: version_images.find_thumbnail(session, caller, version_id, name)
+    )
+    return FileResponse(found, media_type="image/webp", headers={"cache-control": "private, max-age=3600"})
+
+
 ROUTES = [
+    Route("/api/versions/{id}/images/{name}", version_image, methods=["GET"]),
     Route("/api/runs/{id}/adapter.zip", adapter, methods=["GET"]),
     Route("/api/runs/{id}/job-files.zip", job_files, methods=["GET"]),
     Route("/api/imports/{id}/errors.jsonl", import_errors, methods=["GET"]),

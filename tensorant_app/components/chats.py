@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import reflex as rx
 
@@ -18,6 +18,8 @@ class Bubble:
     who: str
     words: str
     is_trained: bool = False
+    pictures: list[str] = field(default_factory=list)
+    """Addresses of thumbnails, in the order of the message's images."""
 
 
 def bubbles(messages: Sequence[Bubble] | rx.Var[list[Bubble]]) -> rx.Component:
@@ -77,7 +79,16 @@ def _bubble(message: Bubble) -> rx.Component:
     else:
         note = " · trained" if message.is_trained else ""
         words = f"bubble {message.role}" + (" trained" if message.is_trained else "")
-    return rx.el.div(rx.el.span(message.who, note, class_name="who"), message.words, class_name=words)
+    return rx.el.div(
+        rx.el.span(message.who, note, class_name="who"), _pictures(message), message.words, class_name=words
+    )
+
+
+def _pictures(message: Bubble) -> rx.Component:
+    def one(address: str) -> rx.Component:
+        return rx.el.img(src=address, alt="Image of this message", loading="lazy", class_name="shot")
+
+    return rx.el.span(*each(message.pictures, one), class_name="shots")
 
 
 def _turn(turn: Turn) -> rx.Component:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import reflex as rx
 
+from tensorant_app import routes
 from tensorant_app.components.cards import card
 from tensorant_app.components.chats import Bubble, Span, Turn, bubbles, token_turns, trained_legend
 from tensorant_app.components.links import bare_link
@@ -16,6 +17,7 @@ from tensorant_app.components.skeletons import skeleton_card
 from tensorant_app.components.tabs import Tab, tabs
 from tensorant_app.components.texts import keys, meta
 from tensorant_app.components.values import if_, pick
+from tensorant_app.domain.images import stored_images
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
 from tensorant_app.services import examples, versions
@@ -69,7 +71,7 @@ class RowsState(AppState):
         if found is None:
             return
         view, page = found
-        self._messages = {one.row: _bubbles(one) for one in page}
+        self._messages = {one.row: _bubbles(text, one) for one in page}
         self.rows = [_row(one) for one in page]
         self.splits = _splits(self, view, split)
         self.pages = pages_of(self, len(page), view.report.rows.get(split.value, 0) if view.report else 0)
@@ -110,8 +112,12 @@ def _row(view: ExampleView) -> ExampleRow:
     return ExampleRow(view.row, f"{view.row:,}", words[:_SNIPPET] or "–", f"{view.tokens:,}")
 
 
-def _bubbles(view: ExampleView) -> list[Bubble]:
-    return [_bubble(message) for message in view.messages]
+def _bubbles(version: str, view: ExampleView) -> list[Bubble]:
+    return [replace(_bubble(message), pictures=_pictures(version, message)) for message in view.messages]
+
+
+def _pictures(version: str, message: Mapping[str, Any]) -> list[str]:
+    return [routes.version_image(version, name) for name in stored_images({"messages": [message]})]
 
 
 def _bubble(message: Mapping[str, Any]) -> Bubble:

@@ -216,6 +216,11 @@ def _findings(report: Report) -> list[CheckLine]:
     if len(safety) > _MOST_SHOWN:
         lines.append(CheckLine("warn", f"… and {len(safety) - _MOST_SHOWN:,} more places with secrets or cards"))
     lines += [CheckLine("warn", warning) for warning in report.warnings]
+    if report.images:
+        taken = count(sum(report.mask.image_tokens.values()), "token")
+        lines.append(
+            CheckLine("warn", f"{count(report.images, 'image')}, {taken} in all", "Training on images comes later.")
+        )
     if not errors:
         lines.append(CheckLine("pass", "The base model's template renders every row"))
     if not safety:

@@ -120,6 +120,15 @@ def cancel_import(session: Session, caller: Caller, import_id: UUID) -> None:
     promise(session, REACT, row.id)
 
 
+def base_of(session: Session, import_id: UUID) -> tuple[str, str]:
+    """Name and revision of the project's base model; empty for an import that is gone."""
+    row = session.get(Import, import_id)
+    if row is None:
+        return "", ""
+    project = session.get_one(Project, session.get_one(Dataset, row.dataset_id).project_id)
+    return project.base_repo_id, project.base_revision
+
+
 def is_checking(session: Session, import_id: UUID) -> bool:
     row = session.get(Import, import_id)
     return row is not None and row.state is ImportState.CHECKING

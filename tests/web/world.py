@@ -36,6 +36,7 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.launch_words import LaunchCard
 from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
+from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.services.imports import errors_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
@@ -332,6 +333,7 @@ ROUTES: dict[str, Case] = {
     "GET /api/runs/{id}/job-files.zip": Case(names_ours=True),
     "GET /api/imports/{id}/errors.jsonl": Case(names_ours=True),
     "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
+    "GET /api/versions/{id}/images/{name}": Case(names_ours=True),
 }
 """Every route that asks who is calling."""
 
@@ -367,6 +369,7 @@ def make_world() -> World:
     store().put("adapters/x.zip", b"zip")
     store().put(errors_key(source.id), b'{"row": 1, "line": 1, "path": "", "code": "not_json", "message": "No."}\n')
     put_examples(frozen_key(REPORT["content_sha256"]))
+    store().put(f"imports/{source.id}/{THUMBNAILS}/{'0' * 64}.webp", b"webp")
     return World(
         people=people | {Role.OWNER: owner},
         stranger=stranger,
