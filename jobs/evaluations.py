@@ -47,6 +47,7 @@ def _start(lease: Lease, task: EvaluationTask) -> None:
     try:
         with reading() as session:
             doors = places.open_doors(session, task.organization_id, task.placement)
+        places.require_volume(doors)
         base = places.bring_base(doors, task.base_repo_id, task.base_revision)
         place = places.choose_place(doors, task.placement, task.refusals, places.offers_of(doors))
         order = evaluations.order_machine(task, place, clock.now())

@@ -1,53 +1,80 @@
-"""Reading an imported file in a process of its own."""
+"""Looking at an upload's first rows, and reading an imported file, each in a process of its own."""
 
 from __future__ import annotations
 
 import shutil
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from jobs.broker import actor
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import Conflict, Refused
-from tensorant_app.services import bases, imports
+from tensorant_app.domain.imports import ImportState
+from tensorant_app.services import imports
+from tensorant_app.services.bases import control_tokens, reads_images
 from tensorant_app.services.connections import store, tell_disk_trouble
 from tensorant_app.services.image_files import IMAGES, THUMBNAILS
+from tensorant_app.services.imports import ImportWork
 from tensorant_app.services.work import run_work, work_folder
+from trainer.contract import RESULT
 
 
 @actor(imports.REACT, queue="slow")
 def react(lease: Lease) -> None:
-    """Read the file, put its rows and errors into the store, then say what was found."""
+    """Do what the import's state calls for, then say what was found."""
     with reading() as session:
-        is_wanted = imports.is_checking(session, lease.subject_id)
-        base = imports.base_of(session, lease.subject_id)
-    result = _read(lease, bases.reads_images(*base)) if is_wanted else None
+        work = imports.work_on(session, lease.subject_id)
+    result = _perform(lease, work) if work else None
     with lease.write() as session:
-        if result is not None:
-            imports.finish_import(session, lease.subject_id, result)
+        if work is not None and result is not None:
+            if work.state is ImportState.RECEIVING:
+                imports.finish_preview(session, lease.subject_id, result["refused"])
+            else:
+                imports.finish_import(session, lease.subject_id, result)
         lease.done(session)
 
 
-def _read(lease: Lease, reads_images: bool) -> dict[str, object] | None:
-    """What the reading process found, its files stored; None where nobody wants it any more."""
+def _perform(lease: Lease, work: ImportWork) -> dict[str, Any] | None:
+    """What the process found, its files stored; None where nobody wants it any more."""
     try:
-        with work_folder(lease.subject_id) as folder:
-            job = {"source": str(store().fetch(imports.source_key(lease.subject_id))), "images": reads_images}
-            result = run_work("tensorant_app.services.import_work", job, folder, lambda: _beat(lease))
-            if result["accepted"] or result["rejected"]:
-                store().put(imports.errors_key(lease.subject_id), folder / "errors.jsonl")
-            if result["refused"] is None:
-                store().put(imports.warnings_key(lease.subject_id), folder / "warnings.jsonl")
-                _take_images(lease.subject_id, folder)
-                store().put(imports.rows_key(lease.subject_id), folder / "rows.parquet")
-            return result
+        return _look(lease) if work.state is ImportState.RECEIVING else _read(lease, work)
     except Conflict:
         return None
     except Refused as error:
         return _refused(str(error))
     except OSError as error:
         return _refused(tell_disk_trouble(error))
+
+
+def _look(lease: Lease) -> dict[str, Any]:
+    with work_folder(lease.subject_id) as folder:
+        job = {"source": str(store().fetch(imports.source_key(lease.subject_id)))}
+        result = run_work("tensorant_app.services.preview_work", job, folder, lambda: _beat(lease))
+        store().put(imports.preview_key(lease.subject_id), folder / RESULT)
+        return result
+
+
+def _read(lease: Lease, work: ImportWork) -> dict[str, Any]:
+    import_id = lease.subject_id
+    with work_folder(import_id) as folder:
+        job = {
+            "source": str(store().fetch(imports.source_key(import_id))),
+            "mapping": work.mapping,
+            "tokens": list(control_tokens(*work.base)),
+            "images": reads_images(*work.base),
+        }
+        result = run_work("tensorant_app.services.import_work", job, folder, lambda: _beat(lease))
+        if result["accepted"] or result["rejected"]:
+            store().put(imports.errors_key(import_id), folder / "errors.jsonl")
+        if (folder / "bad_rows.jsonl").exists():
+            store().put(imports.bad_rows_key(import_id), folder / "bad_rows.jsonl")
+        if result["refused"] is None:
+            store().put(imports.warnings_key(import_id), folder / "warnings.jsonl")
+            _take_images(import_id, folder)
+            store().put(imports.rows_key(import_id), folder / "rows.parquet")
+        return result
 
 
 def _take_images(import_id: UUID, folder: Path) -> None:
@@ -59,7 +86,7 @@ def _take_images(import_id: UUID, folder: Path) -> None:
             (folder / name).rename(target)
 
 
-def _refused(sentence: str) -> dict[str, object]:
+def _refused(sentence: str) -> dict[str, Any]:
     return {"rows": 0, "accepted": 0, "rejected": 0, "refused": sentence}
 
 
@@ -67,5 +94,5 @@ def _beat(lease: Lease) -> None:
     """Hold the lease, and end the process where the import was cancelled meanwhile."""
     lease.renew()
     with reading() as session:
-        if not imports.is_checking(session, lease.subject_id):
+        if imports.work_on(session, lease.subject_id) is None:
             raise Conflict("The import was cancelled.")

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
-import time
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from sqlmodel import Session
 
+from jobs import hearing
 from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
@@ -17,14 +15,15 @@ from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import AuthFailed, Denied, ProviderError, Transient, Unknown, Unsupported
 from tensorant_app.domain.machines import (
     LIFECYCLE,
+    LISTED,
     MachineState,
     Presence,
     Sighting,
     decide,
     is_overdue_to_start,
 )
-from tensorant_app.providers.base import FileStore, LogLine, Provider
-from tensorant_app.services import journals, machine_steps, machines, metrics
+from tensorant_app.providers.base import FileStore, Provider, Storage
+from tensorant_app.services import journals, machine_steps, machines, metrics, pod_files
 from tensorant_app.services.connections import provider_for, volume_for
 from tensorant_app.services.machines import Look, MachineView
 from tensorant_app.services.metrics import Fold
@@ -33,10 +32,6 @@ _SOON = timedelta(seconds=1)
 _GOING = frozenset({MachineState.RELEASING, MachineState.RELEASE_FAILED})
 _KEPT = frozenset({MachineState.HELD, MachineState.STOPPED})
 _TALKS = _KEPT | {MachineState.ASKED}
-_LOG_SECONDS = 15.0
-_MOST_LINES = 2_000
-_QUOTED = 3
-"""Lines of the provider's log in a sentence."""
 _log = logging.getLogger(__name__)
 
 
@@ -61,7 +56,7 @@ def tend(lease: Lease) -> None:
 def _volume(session: Session, machine: MachineView) -> FileStore | None:
     """None where its credentials do not open: that must not keep a machine from being given back."""
     try:
-        return volume_for(session, machine.organization_id, machine.provider)
+        return volume_for(session, machine.organization_id, machine.provider, machine.storage)
     except AuthFailed as error:
         _log.warning("The volume of %s cannot be opened: %s", machine.name, error)
         return None
@@ -85,7 +80,8 @@ def _ask(lease: Lease, machine: MachineView, provider: Provider) -> None:
     if not may_ask:
         return
     try:
-        rented = provider.create(machine.request)
+        is_alone = machine.storage is Storage.POD
+        rented = provider.create(pod_files.request_with_files(machine) if is_alone else machine.request)
     except (Denied, AuthFailed, Unsupported) as refusal:
         with lease.write() as session:
             machines.note_denied(session, machine.id, refusal)
@@ -107,14 +103,14 @@ def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileSt
     if machine.state in _GOING:
         _release(lease, machine, provider, now)
     if machine.state is MachineState.HELD and machine.stop_wanted_at is not None:
-        _stop(machine, provider)
+        _stop(lease, machine, provider)
     if volume is not None and machine.words_sent < machine.words_seq and machine.state in _TALKS:
         _say(lease, machine, volume)
     look = _see_row(machine, provider, volume, now) if by_account else _see(machine, provider, volume, now)
     if _is_to_be_asked_again(machine, look, provider):
         _ask(lease, machine, provider)
         return
-    if volume is not None and by_account and look.is_read:
+    if volume is not None and by_account and look.is_read and machine.storage is Storage.VOLUME:
         _bring_home(volume, machine)
     found = _fold(volume, machine, known) if volume is not None and known is not None and look.is_read else None
     with lease.write() as session:
@@ -141,11 +137,16 @@ def _release(lease: Lease, machine: MachineView, provider: Provider, now: dateti
         machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules)
 
 
-def _stop(machine: MachineView, provider: Provider) -> None:
+def _stop(lease: Lease, machine: MachineView, provider: Provider) -> None:
+    """Asked at each look, until the provider shows it stopped."""
+    if machine.presence is Presence.STOPPED:
+        return
     try:
         provider.stop(machine.name)
     except ProviderError as error:
         _log.warning("%s could not be stopped: %s", machine.name, error)
+        with lease.write() as session:
+            machines.note_stop_problem(session, machine.id, error.message)
 
 
 def _say(lease: Lease, machine: MachineView, volume: FileStore) -> None:
@@ -176,6 +177,8 @@ def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None,
     if volume is None:
         return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
     try:
+        if machine.storage is Storage.POD and machine.presence in LISTED:
+            hearing.hear(machine, provider)
         status, result = machines.read_report(volume, machine)
     except (OSError, ProviderError) as error:
         # What could not be read proves nothing: the machine's loss is not decided on it.
@@ -196,24 +199,9 @@ def _why_not_up(machine: MachineView, provider: Provider, at: datetime) -> str:
     if not is_given_up or machine.started_at is not None or machine.provider_id is None:
         return ""
     try:
-        lines = _read_some(provider.logs(machine.provider_id))
+        return hearing.quote(hearing.read_some(provider.logs(machine.provider_id)))
     except ProviderError:
         return ""
-    return _quote(lines)
-
-
-def _read_some(stream: Iterator[LogLine]) -> list[LogLine]:
-    """A log that is written all the time never ends by itself."""
-    ends = time.monotonic() + _LOG_SECONDS
-    return list(itertools.takewhile(lambda line: time.monotonic() < ends, itertools.islice(stream, _MOST_LINES)))
-
-
-def _quote(lines: list[LogLine]) -> str:
-    """The last different lines, the provider's own before the container's."""
-    of_system = [line.text.strip() for line in lines if line.source == "system" and line.text.strip()]
-    texts = of_system or [line.text.strip() for line in lines if line.text.strip()]
-    last = list(dict.fromkeys(reversed(texts)))[:_QUOTED]
-    return " / ".join(f"“{text[:300]}”" for text in reversed(last))
 
 
 def _bring_home(volume: FileStore, machine: MachineView) -> None:

@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+from jobs import hearing
 from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
-from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.errors import ProviderError, TensorantError
 from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
 from tensorant_app.providers.base import FileStore
 from tensorant_app.services import adapters, machines, places, readiness, runs, slots, training, trials
-from tensorant_app.services.connections import tell_disk_trouble, volume_for
+from tensorant_app.services.connections import provider_for, tell_disk_trouble
+from tensorant_app.services.machines import MachineView
 from tensorant_app.services.training import RunTask
 
 _SLOT_WAIT = timedelta(seconds=5)
 _FENCE_WAIT = timedelta(seconds=2)
+_log = logging.getLogger(__name__)
 
 
 @actor(runs.REACT, queue="slow")
@@ -91,7 +95,7 @@ def _follow(lease: Lease, task: RunTask) -> None:
     """The machine promises a look at every change; the deadline is looked at here."""
     adapter = None
     with reading() as session:
-        volume = volume_for(session, task.organization_id, training.provider_of(task))
+        volume = training.volume_of(session, task)
     task = _hear(lease, task, volume)
     report = trials.read_report(volume, task.machine) if task.trial and task.machine else None
     if task.machine is not None and task.machine.work is Work.DONE:
@@ -114,6 +118,8 @@ def _hear(lease: Lease, task: RunTask, volume: FileStore) -> RunTask:
     machine = task.machine
     if machine is None or machine.result is not None or not training.is_giving_up(task, clock.now()):
         return task
+    if machine.keeps_files_to_itself:
+        _listen(task, machine)
     status, result = machines.read_report(volume, machine)
     if status is None and result is None:
         return task
@@ -123,10 +129,20 @@ def _hear(lease: Lease, task: RunTask, volume: FileStore) -> RunTask:
         return training.read_task(session, task.id)
 
 
+def _listen(task: RunTask, machine: MachineView) -> None:
+    """Its log is all that it can say; where that cannot be read, what was heard before stands."""
+    try:
+        with reading() as session:
+            provider = provider_for(session, task.organization_id, machine.provider)
+        hearing.hear(machine, provider)
+    except ProviderError as error:
+        _log.warning("The log of %s could not be read: %s", machine.name, error)
+
+
 def _verify(lease: Lease, task: RunTask) -> None:
     """Over the volume alone: no machine is asked for."""
     with reading() as session:
-        volume = volume_for(session, task.organization_id, training.provider_of(task))
+        volume = training.volume_of(session, task)
     try:
         adapter = adapters.find_on(volume, task.id, task.attempt)
     except OSError as error:

@@ -3,7 +3,8 @@
     python packaging/trainer_image.py --base python:3.11-slim@sha256:… --name registry.example.org/tensorant-trainer --push
 
 The Dockerfile's context is made afresh from this checkout: the package `trainer` and, out of requirements.lock, the
-packages that it needs. Nothing else of the console goes into the image.
+packages that it needs. Nothing else of the console goes into the image, but the base models that are named for Pods
+without a network volume.
 """
 
 from __future__ import annotations
@@ -20,6 +21,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+from trainer.contract import BadManifest, verify_folder  # noqa: E402
+
 DOCKERFILE = ROOT / "packaging" / "trainer" / "Dockerfile"
 PLATFORM = "linux/amd64"
 """RunPod's hosts; the console refuses arm64."""
@@ -38,6 +43,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as folder:
         context = Path(folder)
         fill_context(context, ROOT)
+        try:
+            bases = [copy_base(path, context / "bases") for path in args.base_model]
+        except BadManifest as error:
+            print(f"A base model cannot be built in: {error}", file=sys.stderr)
+            return 2
         if args.context:
             shutil.copytree(context, args.context)
             return 0
@@ -46,14 +56,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if built.returncode == 0 and args.push:
             digest = json.loads(metadata.read_text())["containerimage.digest"]
             print(f"TENSORANT_TRAINER_IMAGE={args.name}@{digest}")
+            print(f"TENSORANT_TRAINER_BASES={','.join(bases)}")
     return built.returncode
 
 
 def fill_context(context: Path, root: Path) -> None:
     """Everything that the Dockerfile copies."""
     shutil.copytree(root / "trainer", context / "trainer", ignore=shutil.ignore_patterns("__pycache__"))
+    (context / "bases").mkdir()
     lines = needed(root)
     (context / "requirements-trainer.txt").write_text("\n".join(lines) + "\n")
+
+
+def copy_base(folder: Path, target: Path) -> str:
+    """A sealed base model's folder, verified, where a job looks for it; answers `name@revision`."""
+    facts = verify_folder(folder).facts
+    name, revision = str(facts["repo_id"]), str(facts["revision"])
+    shutil.copytree(folder, target / name / revision)
+    return f"{name}@{revision}"
 
 
 def needed(root: Path) -> list[str]:
@@ -108,6 +128,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--name", default="tensorant-trainer", help="registry and name of the image")
     parser.add_argument("--cuda", default="12.8", help="the newest CUDA that the hosts' drivers must know")
     parser.add_argument("--torch-index", help="where pip finds torch 2.13.0 for that CUDA; pip's own by default")
+    parser.add_argument(
+        "--base-model",
+        type=Path,
+        action="append",
+        default=[],
+        help="a folder below `bases` of the console's data folder, to be built in; again for more",
+    )
     parser.add_argument("--push", action="store_true", help="publish it, and print the line to set")
     parser.add_argument("--context", type=Path, help="only write what would be sent to Docker into this folder")
     return parser

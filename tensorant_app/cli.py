@@ -25,10 +25,10 @@ from tensorant_app.domain.members import Role, operator
 from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.log import set_up_logging
+from tensorant_app.services import bases, drafts, file_checks, links, organizations, plans, runs, trial_words, trials
 from tensorant_app.services import data_check as data_checks
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
-from tensorant_app.services import drafts, file_checks, links, organizations, plans, runs, trial_words, trials
 from tensorant_app.services.trials import TrialView
 from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import WORKER, Supervisor, find_redis, stop_running, web_child
@@ -327,7 +327,7 @@ def check_data(
 ) -> None:
     """What is in FILE, row by row, and what is wrong with it; exit code 1 where a row or the file cannot be used."""
     layout = data_checks.layout_named(format_)
-    tokens = data_checks.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
+    tokens = bases.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
     report = data_checks.check_file(file, layout=layout, images=images, is_vision=vision, tokens=tokens)
     if as_json:
         print(json.dumps(asdict(report), ensure_ascii=False))

@@ -95,6 +95,10 @@ def import_errors(import_id: object) -> str:
     return f"/api/imports/{import_id}/errors.jsonl"
 
 
+def import_bad_rows(import_id: object) -> str:
+    return f"/api/imports/{import_id}/bad-rows.jsonl"
+
+
 def version_image(version_id: object, name: object) -> str:
     return f"/api/versions/{version_id}/images/{name}"
 

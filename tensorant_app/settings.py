@@ -64,6 +64,8 @@ class Settings(BaseSettings):
     """Where a network volume's files are read; `{data_center}` becomes the volume's, in lower case."""
     trainer_image: str | None = None
     """The image that rented machines run, pinned: `registry/name@sha256:…`. See docs/machines.md."""
+    trainer_bases: str = ""
+    """Base models that were built into that image, as `name@revision,name@revision`: for Pods without a network volume."""
     host: str = "127.0.0.1"
     """Where the console listens. Anything but this computer needs an owner and `origin`."""
     port: int = Field(default=8020, ge=1, le=65535)

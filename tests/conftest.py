@@ -81,6 +81,16 @@ def database(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
+def chosen_database(request: pytest.FixtureRequest) -> str:
+    """The same for tests that are marked with EACH_DATABASE; SQLite for the others."""
+    kind = getattr(request, "param", "sqlite")
+    return str(request.getfixturevalue(f"{kind}_database"))
+
+
+EACH_DATABASE = pytest.mark.parametrize("chosen_database", ["sqlite", "postgres"], indirect=True)
+
+
+@pytest.fixture
 def sqlite_database(data_dir: Path, sqlite_template: Path) -> str:
     """For tests to which the kind of database makes no difference."""
     settings = get_settings()

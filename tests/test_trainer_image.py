@@ -10,6 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tensorant_app.services.bases import base_key
+from tests.plain_base import make_plain_base
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "packaging" / "trainer_image.py"
 BASE = "python:3.11-slim@sha256:" + "a" * 64
@@ -42,11 +45,23 @@ def test_the_context_holds_the_trainer_and_its_packages_and_nothing_of_the_conso
     assert not list(context.rglob("__pycache__"))
 
 
+def test_a_base_model_is_built_in_where_a_job_looks_for_it_once_it_is_found_whole(tmp_path: Path) -> None:
+    context, folder = tmp_path / "context", tmp_path / "tiny"
+    base = make_plain_base(folder)
+
+    assert build("--base", BASE, "--base-model", str(folder), "--context", str(context)).returncode == 0
+
+    assert (context / "bases" / base_key(base).removeprefix("bases/") / "model.safetensors").exists()
+    (folder / "model.safetensors").write_bytes(b"torn")
+    torn = build("--base", BASE, "--base-model", str(folder), "--context", str(tmp_path / "other"))
+    assert (torn.returncode, "cannot be built in" in torn.stderr) == (2, True)
+
+
 def test_the_file_copies_what_the_context_holds_and_starts_the_boot() -> None:
     text = (ROOT / "packaging" / "trainer" / "Dockerfile").read_text()
 
     copied = {line.split()[1] for line in text.splitlines() if line.startswith("COPY")}
-    assert copied == {"requirements-trainer.txt", "trainer"}
+    assert copied == {"requirements-trainer.txt", "trainer", "bases"}
     assert 'ENTRYPOINT ["/opt/tensorant/boot"]' in text
     assert "torch==2.13.0" in text
 

@@ -18,10 +18,12 @@ from pathlib import Path, PurePosixPath
 from types import FrameType
 from typing import BinaryIO
 
-from trainer.boot_guards import GpuTrouble, find_gpu_trouble, release_own_pod, zip_adapter
+from trainer.boot_guards import GpuTrouble, find_gpu_trouble, link_bases, release_own_pod, zip_adapter
+from trainer.boot_teller import telling
 from trainer.contract import (
     BOOT,
     CONSOLE,
+    FILES_VARIABLE,
     LOG,
     RESULT,
     Boot,
@@ -31,6 +33,7 @@ from trainer.contract import (
     Words,
     dump,
     load,
+    unpack_files,
     write_file,
 )
 from trainer.errors import TrainerError
@@ -109,13 +112,23 @@ class Container:
             self._log = (self._place.outputs / LOG).open("ab", buffering=0)
         except OSError as error:
             self._say(f"The volume cannot be written: {error}.")
-        self._work()
-        self._hold()
+        if self._place.is_on_volume:
+            self._work()
+            self._hold()
+            return 0
+        with telling(self._place.outputs, self._print) as teller:
+            self._work()
+            # The console stops this machine once it hears of the end: whatever a person fetches is there before.
+            zip_adapter(self._place.volume, self._place.result, self._say)
+            teller.ends()
+            self._hold()
         return 0
 
     def _work(self) -> None:
         if self._place.result.exists():
             self._say("This attempt has ended before; nothing is trained again.")
+            return
+        if not self._place.is_on_volume and not self._unpacks():
             return
         if not self._job_appears():
             self._fail("job_unreadable", what=f"{self._place.job} is not on the volume")
@@ -123,8 +136,17 @@ class Container:
             self._fail_for(trouble)
         else:
             self._train()
-        if not self._place.is_on_volume:
-            zip_adapter(self._place.volume, self._place.result, self._say)
+
+    def _unpacks(self) -> bool:
+        """No volume brings its files: they came with the create call, and the base model with the image."""
+        try:
+            link_bases(self._place.volume, self._environment)
+            if packed := self._environment.get(FILES_VARIABLE):
+                unpack_files(packed, self._place.volume)
+        except (OSError, ValueError) as error:
+            self._fail("job_unreadable", what=str(error))
+            return False
+        return True
 
     def _job_appears(self) -> bool:
         give_up_at = time.monotonic() + self._seconds("TENSORANT_JOB_APPEARS", JOB_APPEARS)
@@ -148,7 +170,8 @@ class Container:
     def _run_trainer(self) -> int:
         """Its exit code. Every line that it says goes to the provider's log and to the volume."""
         python = self._environment.get("TENSORANT_TRAINER_PYTHON", sys.executable)
-        kept = {name: value for name, value in self._environment.items() if name != "RUNPOD_API_KEY"}
+        withheld = {"RUNPOD_API_KEY", FILES_VARIABLE}
+        kept = {name: value for name, value in self._environment.items() if name not in withheld}
         process = subprocess.Popen(
             [python, "-m", "trainer", *self._command],
             env=kept,
@@ -238,9 +261,12 @@ class Container:
     def _say(self, text: str) -> None:
         self._write(f"boot: {text}\n".encode())
 
-    def _write(self, line: bytes) -> None:
+    def _print(self, line: bytes) -> None:
         sys.stdout.buffer.write(line)
         sys.stdout.buffer.flush()
+
+    def _write(self, line: bytes) -> None:
+        self._print(line)
         if self._log is not None:
             try:
                 self._log.write(line)

@@ -18,6 +18,8 @@ OLDEST = (8, 0)
 """Compute capability of NVIDIA's Ampere generation."""
 ZIP = "data/adapter.zip"
 """Where a person looks for the adapter, on a machine whose disk ends with it."""
+BASES = "/opt/tensorant/bases"
+"""Base models that were built into the image, as `<name>/<revision>`."""
 _API = "https://api.runpod.io"
 
 
@@ -66,6 +68,13 @@ def release_own_pod(environment: Mapping[str, str]) -> str:
         return f"Nobody released this machine, and the provider cannot be reached ({error}); it goes on waiting."
 
 
+def link_bases(volume: Path, environment: Mapping[str, str]) -> None:
+    """The image's base models where a job looks for them on a volume."""
+    baked, link = Path(environment.get("TENSORANT_BASES", BASES)), volume / "bases"
+    if baked.is_dir() and not link.exists():
+        link.symlink_to(baked, target_is_directory=True)
+
+
 def zip_adapter(volume: Path, result: Path, say: Callable[[str], None]) -> None:
     """Put a finished adapter where a person can take it away; under its name only when it is whole."""
     try:
@@ -76,6 +85,8 @@ def zip_adapter(volume: Path, result: Path, say: Callable[[str], None]) -> None:
     if folder is None or not (folder / MANIFEST).exists():
         return
     target = volume / ZIP
+    if target.exists():
+        return
     aside = target.with_name(f".{target.name}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -7,6 +7,14 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from trainer.contract_carried import FILES_VARIABLE as FILES_VARIABLE
+from trainer.contract_carried import LONGEST_TOLD as LONGEST_TOLD
+from trainer.contract_carried import MOST_PACKED as MOST_PACKED
+from trainer.contract_carried import Told as Told
+from trainer.contract_carried import pack_files as pack_files
+from trainer.contract_carried import read_told as read_told
+from trainer.contract_carried import tell_line as tell_line
+from trainer.contract_carried import unpack_files as unpack_files
 from trainer.contract_files import dump as dump
 from trainer.contract_files import load as load
 from trainer.contract_files import load_lines as load_lines

@@ -33,6 +33,13 @@ async def import_errors(request: Request) -> Response:
 
 
 @answers
+async def import_bad_rows(request: Request) -> Response:
+    import_id = path_id(request)
+    found = await act(request, lambda session, caller: downloads.import_bad_rows(session, caller, import_id))
+    return FileResponse(found.path, media_type="application/x-ndjson", filename=found.file_name)
+
+
+@answers
 async def evaluation_answers(request: Request) -> Response:
     evaluation_id = path_id(request)
     found = await act(request, lambda session, caller: downloads.answers(session, caller, evaluation_id))
@@ -54,5 +61,6 @@ ROUTES = [
     Route("/api/runs/{id}/adapter.zip", adapter, methods=["GET"]),
     Route("/api/runs/{id}/job-files.zip", job_files, methods=["GET"]),
     Route("/api/imports/{id}/errors.jsonl", import_errors, methods=["GET"]),
+    Route("/api/imports/{id}/bad-rows.jsonl", import_bad_rows, methods=["GET"]),
     Route("/api/evaluations/{id}/answers.jsonl", evaluation_answers, methods=["GET"]),
 ]

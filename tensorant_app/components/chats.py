@@ -7,7 +7,16 @@ from dataclasses import dataclass, field
 
 import reflex as rx
 
-from tensorant_app.components.values import Node, Text, each
+from tensorant_app.components.icons import icon
+from tensorant_app.components.values import Node, Text, each, if_text
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A function that the assistant calls, and its arguments as JSON on several lines."""
+
+    name: str
+    arguments: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,8 +27,11 @@ class Bubble:
     who: str
     words: str
     is_trained: bool = False
+    calls: list[ToolCall] = field(default_factory=list)
+    images: list[str] = field(default_factory=list)
+    """What each is called."""
     pictures: list[str] = field(default_factory=list)
-    """Addresses of thumbnails, in the order of the message's images."""
+    """Addresses of thumbnails, where there are any."""
 
 
 def bubbles(messages: Sequence[Bubble] | rx.Var[list[Bubble]]) -> rx.Component:
@@ -80,15 +92,29 @@ def _bubble(message: Bubble) -> rx.Component:
         note = " · trained" if message.is_trained else ""
         words = f"bubble {message.role}" + (" trained" if message.is_trained else "")
     return rx.el.div(
-        rx.el.span(message.who, note, class_name="who"), _pictures(message), message.words, class_name=words
+        rx.el.span(message.who, note, class_name="who"),
+        rx.el.span(*each(message.pictures, _picture), class_name="shots"),
+        *each(message.images, _image),
+        message.words,
+        *each(message.calls, _call),
+        class_name=words,
     )
 
 
-def _pictures(message: Bubble) -> rx.Component:
-    def one(address: str) -> rx.Component:
-        return rx.el.img(src=address, alt="Image of this message", loading="lazy", class_name="shot")
+def _call(call: ToolCall) -> rx.Component:
+    return rx.el.div(
+        rx.el.span(icon("terminal", size=13), call.name, class_name="who"),
+        if_text(call.arguments, rx.el.pre(call.arguments, class_name="mono")),
+        class_name="call",
+    )
 
-    return rx.el.span(*each(message.pictures, one), class_name="shots")
+
+def _picture(address: str) -> rx.Component:
+    return rx.el.img(src=address, alt="Image of this message", loading="lazy", class_name="shot")
+
+
+def _image(name: str) -> rx.Component:
+    return rx.el.span(icon("image", size=13), name, class_name="pic meta")
 
 
 def _turn(turn: Turn) -> rx.Component:

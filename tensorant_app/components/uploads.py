@@ -17,7 +17,7 @@ def upload_field(
     of: Literal["dataset", "run"] = "dataset",
     next_href: Text = "",
     label: Text = "Choose a file",
-    accept: str = ".jsonl,.json,.txt",
+    accept: str = ".jsonl,.ndjson,.json,.csv,.tsv,.txt,.parquet,.xlsx,.gz,.zip",
     disabled: Flag = False,
 ) -> rx.Component:
     """A dataset's file or a run's adapter.zip. `next_href` holds `{id}`, the import's, where the browser goes when every byte has arrived."""

@@ -32,9 +32,18 @@ class Import(SQLModel, table=True):
     size: int | None = Field(default=None, sa_type=BigInteger)
     """Bytes, as announced by an upload; None where the file was on this computer."""
     state: ImportState = Field(sa_type=word_type(ImportState), index=True)
+    arrived: bool = False
+    """An upload is here whole and waits for a person to say how it is to be read."""
+    previewed: bool = False
+    """Its first rows were looked at; what they show is a file in the store."""
+    mapping: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
+    """Layout and columns, where a person chose them: `domain.layouts.as_stored`."""
+    format: str = ""
+    """As it was read, such as `alpaca:csv+zip`."""
     rows: int = 0
     accepted: int = 0
     rejected: int = 0
+    warnings: int = 0
     reason: str | None = None
     """The sentence where the file was refused."""
 

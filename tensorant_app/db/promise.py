@@ -17,20 +17,17 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import Field, Session, SQLModel, UTCDateTime, col
+from sqlmodel import Session, col
 
-# Sets the naming convention before the first table is made.
-from tensorant_app.db import clock, types  # noqa: F401
+from tensorant_app.db import clock, promise_rows
+from tensorant_app.db.promise_rows import HIDE as HIDE
+from tensorant_app.db.promise_rows import LEASE as LEASE
+from tensorant_app.db.promise_rows import Prepared
+from tensorant_app.db.promise_rows import Promise as Promise
 from tensorant_app.db.session import before_commit, now_of, promises_of, reading, unit_of_work
 from tensorant_app.settings import get_settings
 
-LEASE = timedelta(seconds=75)
-"""Longer than the time limit of the fast queue; a slow job is `kept`."""
 KEEP_EVERY = LEASE / 3
-HIDE = timedelta(seconds=60)
-"""How long a promise that was sent waits before it is taken for lost and sent again."""
-CLOCK_SLACK = timedelta(seconds=60)
-"""A row written further ahead of us than this was written before the clock went back."""
 FIRST_BACKOFF = timedelta(seconds=1)
 LONGEST_BACKOFF = timedelta(minutes=5)
 
@@ -39,33 +36,6 @@ _log = logging.getLogger(__name__)
 
 class LeaseLost(Exception):
     """Another worker took over; whatever was found must not be written."""
-
-
-class Promise(SQLModel, table=True):
-    """Look at `subject_id` in the way of `kind`, at `due_at` or soon after."""
-
-    kind: str = Field(primary_key=True, max_length=40)
-    subject_id: UUID = Field(primary_key=True)
-    due_at: datetime = Field(index=True)
-    written_at: datetime
-    """When `due_at` (under a lease: `again_at`) was written, by the writer's clock."""
-    hidden_until: datetime | None = None
-    """Sent to a worker: don't send again before this."""
-    lease_token: UUID | None = None
-    lease_until: datetime | None = None
-    lease_holder: str | None = None
-    """The worker that took it: `Settings.worker`."""
-    again_at: datetime | None = None
-    """The earliest time asked for while the lease was held."""
-    tries: int = 0
-    """Looks in a row that ended in an unexpected error."""
-    reason: str | None = None
-    """The last of those errors."""
-
-
-_kind, _subject_id, _due_at = col(Promise.kind), col(Promise.subject_id), col(Promise.due_at)
-_token, _until, _hidden = col(Promise.lease_token), col(Promise.lease_until), col(Promise.hidden_until)
-_again_at, _written_at = col(Promise.again_at), col(Promise.written_at)
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -102,41 +72,22 @@ def claim_due(limit: int = 200, *, now: datetime | None = None) -> list[Claim]:
     now = now or clock.now()
     with reading(now) as session:
         # Four times a second nothing is due: don't take SQLite's one writer's place for that.
-        if not session.execute(sa.select(sa.exists().where(_is_due(now)))).scalar_one():
+        if not promise_rows.ANY_DUE.run(session, now).scalar_one():
             return []
-    due = sa.select(_kind, _subject_id).where(_is_due(now)).order_by(_due_at).limit(limit)
-    hide = (
-        sa.update(Promise)
-        .where(sa.tuple_(_kind, _subject_id).in_(due.with_for_update(skip_locked=True)))
-        .values(hidden_until=now + HIDE)
-        .returning(_kind, _subject_id)
-        .execution_options(synchronize_session=False)
-    )
     with unit_of_work(now) as session:
-        return [Claim(kind, subject_id) for kind, subject_id in session.execute(hide)]
+        return [Claim(row.kind, row.subject_id) for row in promise_rows.CLAIM.run(session, now, most=limit)]
 
 
 def put_back(claims: Sequence[Claim]) -> None:
     """Let the next claim find them again: they could not be sent."""
     keys = [(claim.kind, claim.subject_id) for claim in claims]
-    shown = sa.update(Promise).where(sa.tuple_(_kind, _subject_id).in_(keys)).values(hidden_until=None)
+    shown = (
+        sa.update(Promise)
+        .where(sa.tuple_(col(Promise.kind), col(Promise.subject_id)).in_(keys))
+        .values(hidden_until=None)
+    )
     with unit_of_work() as session:
         _rows(session, shown)
-
-
-def _is_due(now: datetime) -> sa.ColumnElement[bool]:
-    is_time = sa.or_(_due_at <= now, _is_of_fast_clock(now))
-    is_shown = sa.or_(_hidden.is_(None), _hidden <= now, _hidden > now + 4 * HIDE)
-    return sa.and_(is_time, is_shown, _is_free(now))
-
-
-def _is_free(now: datetime) -> sa.ColumnElement[bool]:
-    """Nobody holds it: no lease, a lease that ended, or one from a clock that was ahead."""
-    return sa.or_(_token.is_(None), _until <= now, _until > now + 4 * LEASE)
-
-
-def _is_of_fast_clock(now: datetime) -> sa.ColumnElement[bool]:
-    return _written_at > now + CLOCK_SLACK
 
 
 def _settle(session: Session) -> None:
@@ -151,22 +102,8 @@ def _settle(session: Session) -> None:
 
 
 def _upsert(session: Session, kind: str, subject_id: UUID, at: datetime) -> None:
-    now = now_of(session)
-    is_postgres = session.get_bind().dialect.name == "postgresql"
-    insert = postgresql.insert(Promise) if is_postgres else sqlite.insert(Promise)
-    insert = insert.values(kind=kind, subject_id=subject_id, due_at=at, written_at=now, tries=0)
-    is_held = _token.is_not(None)
-    before = sa.case((is_held, _again_at), (_is_of_fast_clock(now), _time(now)), else_=_due_at)
-    is_first = sa.or_(before.is_(None), insert.excluded.due_at < before)
-    earliest = sa.case((is_first, insert.excluded.due_at), else_=before)
-    changed = {
-        # A lease holder that dies leaves it due, also where it read a clock that was ahead.
-        "due_at": sa.case((sa.and_(is_held, _due_at > _time(now)), _time(now)), (is_held, _due_at), else_=earliest),
-        "again_at": sa.case((is_held, earliest), else_=None),
-        "written_at": sa.case((sa.or_(is_first, _is_of_fast_clock(now)), _time(now)), else_=_written_at),
-        "hidden_until": sa.case((insert.excluded.due_at <= _time(now), None), else_=_hidden),
-    }
-    session.execute(insert.on_conflict_do_update(index_elements=["kind", "subject_id"], set_=changed))
+    prepared = promise_rows.UPSERT[session.get_bind().dialect.name]
+    prepared.run(session, now_of(session), the_kind=kind, the_subject=subject_id, wanted=at)
 
 
 def take_lease(kind: str, subject_id: UUID, now: datetime) -> "Lease | None":
@@ -175,26 +112,9 @@ def take_lease(kind: str, subject_id: UUID, now: datetime) -> "Lease | None":
     A message that arrives twice finds the promise kept, held, or due later, and does nothing.
     """
     token = uuid4()
-    was_sent = sa.and_(_hidden.is_not(None), _hidden > now)
-    is_wanted = sa.or_(_due_at <= now, _is_of_fast_clock(now), was_sent)
-    values = {
-        "lease_token": token,
-        "lease_until": now + LEASE,
-        "lease_holder": get_settings().worker,
-        "due_at": now,
-        "written_at": now,
-        "hidden_until": None,
-        "again_at": None,
-    }
-    take = (
-        sa.update(Promise)
-        .where(_kind == kind, _subject_id == subject_id, is_wanted, _is_free(now))
-        .values(values)
-        .returning(col(Promise.tries))
-        .execution_options(synchronize_session=False)
-    )
+    who = {"the_kind": kind, "the_subject": subject_id, "the_token": token, "holder": get_settings().worker}
     with unit_of_work(now) as session:
-        tries = session.execute(take).scalar_one_or_none()
+        tries = promise_rows.TAKE.run(session, now, **who).scalar_one_or_none()
     return None if tries is None else Lease(kind, subject_id, token, tries)
 
 
@@ -252,8 +172,7 @@ class Lease:
         """A unit of work that is rolled back with `LeaseLost` where the lease is not ours."""
         self._next_at, self._is_closing = None, False
         with unit_of_work(now) as session:
-            held = sa.select(sa.exists().where(*self._is_ours()))
-            if not session.execute(held).scalar_one():
+            if not promise_rows.IS_OURS.run(session, now_of(session), **self._who()).scalar_one():
                 raise self._lost()
             session.info["lease"] = self
             before_commit(session, _settle)
@@ -302,38 +221,24 @@ class Lease:
             raise RuntimeError("Say `again` or `done` with the session of this lease's `write`.")
 
     def _hold(self, session: Session) -> None:
-        if not self._update(session, lease_until=now_of(session) + LEASE):
+        if not self._changes_one(session, promise_rows.HOLD):
             raise self._lost()
 
-    def _free(self, session: Session, at: datetime | None, **values: Any) -> bool:
+    def _free(self, session: Session, at: datetime | None, *, tries: int, reason: str | None) -> bool:
         """Due at `at`, or when somebody asked meanwhile; `at` None: they did."""
-        now = now_of(session)
-        asked = sa.case((_is_of_fast_clock(now), _time(now)), else_=_again_at)
+        told = {"tried": tries, "why": reason}
         if at is None:
-            due = asked
-        else:
-            was_asked = sa.and_(_again_at.is_not(None), asked < _time(at))
-            due = sa.case((was_asked, asked), else_=_time(at))
-        return self._update(
-            session,
-            due_at=due,
-            written_at=now,
-            hidden_until=None,
-            lease_token=None,
-            lease_until=None,
-            lease_holder=None,
-            again_at=None,
-            **values,
-        )
+            return self._changes_one(session, promise_rows.FREE_AS_ASKED, **told)
+        return self._changes_one(session, promise_rows.FREE, wanted=at, **told)
 
     def _delete(self, session: Session) -> bool:
-        return _rows(session, sa.delete(Promise).where(*self._is_ours(), _again_at.is_(None))) == 1
+        return self._changes_one(session, promise_rows.DELETE)
 
-    def _update(self, session: Session, **values: Any) -> bool:
-        return _rows(session, sa.update(Promise).where(*self._is_ours()).values(**values)) == 1
+    def _changes_one(self, session: Session, prepared: Prepared, **values: Any) -> bool:
+        return prepared.run(session, now_of(session), **self._who(), **values).rowcount == 1
 
-    def _is_ours(self) -> tuple[sa.ColumnElement[bool], ...]:
-        return _kind == self.kind, _subject_id == self.subject_id, _token == self.token
+    def _who(self) -> dict[str, Any]:
+        return {"the_kind": self.kind, "the_subject": self.subject_id, "the_token": self.token}
 
     def _lost(self) -> LeaseLost:
         return LeaseLost(f"Another worker took over {self.kind} {self.subject_id}.")
@@ -343,10 +248,6 @@ def backoff(tries: int) -> timedelta:
     """1 s, 2 s, 4 s … up to five minutes."""
     doublings = min(max(tries - 1, 0), 20)
     return min(FIRST_BACKOFF * (1 << doublings), LONGEST_BACKOFF)
-
-
-def _time(at: datetime) -> sa.ColumnElement[datetime]:
-    return sa.literal(at, UTCDateTime())
 
 
 def _rows(session: Session, statement: Any) -> int:

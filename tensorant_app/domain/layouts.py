@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Any
+
+from tensorant_app.domain.errors import Invalid
 
 
 class Layout(StrEnum):
@@ -88,6 +92,40 @@ class ColumnMapping:
     def used(self) -> frozenset[str]:
         info = LAYOUTS[self.layout]
         return frozenset(self.column(name) for name in (*info.required, *info.optional))
+
+
+def as_stored(mapping: ColumnMapping) -> dict[str, object]:
+    """The form of job files and of the database."""
+    return {"layout": mapping.layout.value, "columns": dict(mapping.columns)}
+
+
+def from_stored(stored: Mapping[str, Any]) -> ColumnMapping:
+    return ColumnMapping(Layout(stored["layout"]), dict(stored["columns"]))
+
+
+def choose_columns(layout: str, chosen: Mapping[str, str], columns: Collection[str]) -> ColumnMapping:
+    """What a person said in a mapper; `Invalid` names every field that needs a column. An empty choice means none."""
+    if layout not in [*Layout]:
+        raise Invalid({"layout": "Choose how the rows are laid out."})
+    info = LAYOUTS[Layout(layout)]
+    picked = {name: chosen.get(name, "") for name in (*info.required, *info.optional)}
+    wrong = {name: f"Choose the column that holds the {name}." for name in info.required if not picked[name]}
+    wrong |= {
+        name: f"The file has no column {column}; choose another."
+        for name, column in picked.items()
+        if column and column not in columns
+    }
+    used = Counter(column for column in picked.values() if column)
+    wrong |= {
+        name: f"The column {column} is chosen twice; each may fill one field."
+        for name, column in picked.items()
+        if used[column] > 1 and name not in wrong
+    }
+    if wrong:
+        raise Invalid(wrong)
+    needed = {name: picked[name] for name in info.required}
+    more = {n: c for n in info.optional if (c := picked[n]) != n and (c or n in columns)}
+    return ColumnMapping(Layout(layout), needed | more)
 
 
 def recognise(keys: Collection[str]) -> ColumnMapping | None:

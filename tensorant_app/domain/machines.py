@@ -247,6 +247,11 @@ def _asked(facts: MachineFacts, sighting: Sighting, rules: ProofRules, *, proved
         return Move("appear") if len(sighting.provider_ids) <= 1 else None
     if proved_absent and rules.may_ask_again and facts.release_wanted_at:
         return Move("deny", MachineReason.NEVER_CAME)
+    if proved_absent and rules.by_account and facts.has_started:
+        # Its trainer was heard, so it was there, and nobody need confirm that it never was.
+        if facts.release_wanted_at is not None:
+            return Move("catch", MachineReason.USE_ENDED)
+        return Move("catch", MachineReason.LOST, "The machine is no longer there.")
     return None
 
 

@@ -59,6 +59,8 @@ class RunReason(StrEnum):
     """A person confirmed that the machine was never rented."""
     NOT_FOUND = "not_found"
     """There is no finished adapter on the volume."""
+    ON_POD = "on_pod"
+    """The adapter is finished, and lies on the Pod's own disk."""
     RECOVERED = "recovered"
     MACHINE_LOST = "machine_lost"
     LOST_TWICE = "lost_twice"
@@ -113,6 +115,11 @@ PAUSE_PATIENCE = timedelta(minutes=15)
 """A trainer that has not written its checkpoint by then is paused at its last one."""
 
 TRIAL_OVER_TIME = "The trial was not finished within its time limit. Its report holds what was measured."
+ON_POD = "The adapter is finished and lies on the Pod's own disk as adapter.zip. Fetch it there and hand it in."
+OVER_TIME_ON_POD = (
+    "The maximum runtime was reached before the adapter was finished. The checkpoints lie on the Pod's own disk, "
+    "from which no other machine can go on. Cancel the run, and launch it again with a longer limit."
+)
 KEEPS_MACHINE = _AT_WORK
 """Entering any other state asks for the machine's release in the same transaction."""
 
@@ -132,6 +139,7 @@ class Work(StrEnum):
 
 
 _ENDED = frozenset({Work.DONE, Work.FAILED, Work.PAUSED, Work.STOPPED, Work.OVERRUN})
+_HAS_DISK = frozenset({MachineState.HELD, MachineState.STOPPED})
 _REACHED_TRAINING = frozenset({Work.TRAINING, Work.PACKAGING, Work.DONE})
 
 
@@ -161,6 +169,8 @@ class RunFacts:
     """How far it was, such as ` at step 31 of 90`."""
     is_trial: bool = False
     """Then there is nothing to recover: whatever is not finished has failed."""
+    is_pod_local: bool = False
+    """What it makes lies on the machine's own disk, and ends with it."""
 
 
 def decide(facts: RunFacts, now: datetime) -> Move | None:
@@ -205,6 +215,8 @@ def _progress(facts: RunFacts) -> Move | None:
             return Move("train")
         case _S.TRAINING if facts.work in {Work.PACKAGING, Work.DONE}:
             return Move("package")
+        case _S.PACKAGING if facts.work is Work.DONE and facts.is_pod_local:
+            return _done_on_pod(facts)
         case _S.PACKAGING if facts.work is Work.DONE and facts.is_adapter_verified is not None:
             if facts.is_adapter_verified:
                 return Move("ready")
@@ -212,6 +224,13 @@ def _progress(facts: RunFacts) -> Move | None:
                 return Move("fail", RunReason.ADAPTER_UNVERIFIED, "The trial's adapter does not match its manifest.")
             return Move("stick", RunReason.ADAPTER_UNVERIFIED, "The adapter's files do not match its manifest.")
     return None
+
+
+def _done_on_pod(facts: RunFacts) -> Move:
+    """Only a person can fetch it. A trial's report was told, and nobody wants its adapter."""
+    if facts.is_trial:
+        return Move("ready")
+    return Move("stick", RunReason.ON_POD, ON_POD) if facts.machine in _HAS_DISK else _lost(facts)
 
 
 def _ended(facts: RunFacts) -> Move | None:
@@ -250,7 +269,8 @@ def _lost(facts: RunFacts) -> Move:
         return Move("fail", RunReason.LOST_TWICE, sentence)
     if not facts.has_time_left:
         return _out_of_time(facts)
-    sentence = f"The machine disappeared{facts.where}. The next attempt goes on from the last verified checkpoint."
+    goes_on = "begins anew" if facts.is_pod_local else "goes on from the last verified checkpoint"
+    sentence = f"The machine disappeared{facts.where}. The next attempt {goes_on}."
     return Move("lose", RunReason.MACHINE_LOST, sentence)
 
 
@@ -259,5 +279,7 @@ def _out_of_time(facts: RunFacts) -> Move:
         return Move("fail", RunReason.DEADLINE, "The machine did not start within the maximum runtime.")
     if facts.is_trial:
         return Move("fail", RunReason.DEADLINE, TRIAL_OVER_TIME)
+    if facts.is_pod_local and facts.machine in _HAS_DISK:
+        return Move("overrun", RunReason.DEADLINE, OVER_TIME_ON_POD)
     sentence = "The maximum runtime was reached. Resume with a longer limit, or cancel the run."
     return Move("overrun", RunReason.DEADLINE, sentence)

@@ -102,8 +102,13 @@ def estimate(rental: Rental, now: datetime) -> Money:
     end = max(rental.released_at or now, rental.began_at)
     computing = min(rental.stopped_at or end, end)
     cost = rental.rate.cost_of(computing - rental.began_at)
-    disk = HourlyRate(Money(STORAGE_A_GB_MONTH.micros * rental.disk_gb // _HOURS_A_MONTH))
+    disk = HourlyRate(Money(own_disk_month(rental.disk_gb).micros // _HOURS_A_MONTH))
     return cost + disk.cost_of(end - computing)
+
+
+def own_disk_month(disk_gb: int) -> Money:
+    """What a month of a stopped Pod's own disk costs."""
+    return STORAGE_A_GB_MONTH * disk_gb
 
 
 def cap(rate: HourlyRate, limit: timedelta) -> Money:

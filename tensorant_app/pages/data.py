@@ -256,7 +256,7 @@ def _lists() -> rx.Component:
 
 def _import_card() -> rx.Component:
     upload = upload_field(
-        DataState.dataset, next_href=routes.import_(ProjectState.project.id, "{id}"), label="Choose a JSONL file"
+        DataState.dataset, next_href=routes.import_(ProjectState.project.id, "{id}"), label="Choose a file"
     )
     off = rx.el.p(VIEWERS, class_name="meta")
     return card(

@@ -11,25 +11,25 @@ from tensorant_app import routes
 from tensorant_app.components.badges import import_badge
 from tensorant_app.components.buttons import button, download_button
 from tensorant_app.components.callouts import callout
-from tensorant_app.components.cards import card, columns, page_head, row, stack, title_with
+from tensorant_app.components.cards import card, page_head, row, stack, title_with
 from tensorant_app.components.dialogs import named_dialog
-from tensorant_app.components.links import bare_link
 from tensorant_app.components.stats import Stat, stats
-from tensorant_app.components.tables import Column, cell, data_table, table_row
-from tensorant_app.components.texts import meta, mono
+from tensorant_app.components.tables import data_table
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
-from tensorant_app.domain.data_codes import CODES, RowCode
+from tensorant_app.domain.file_kinds import FileKind, Wrapping
 from tensorant_app.domain.imports import LIFECYCLE
+from tensorant_app.domain.layouts import LAYOUTS, Layout
 from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version, version_row
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
-from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, put, query, start_of
+from tensorant_app.pages.import_findings import FindingsState, GroupRow, findings
+from tensorant_app.pages.import_mapper import MapperState, kind_words, mapper
+from tensorant_app.pages.lists import put
 from tensorant_app.pages.split_form import read_seed, read_shares, split_fields
 from tensorant_app.pages.words import ago, share, size
 from tensorant_app.pages.working import working
-from tensorant_app.services import datasets, imports, row_errors, versions
+from tensorant_app.services import datasets, imports, versions
 from tensorant_app.services.datasets import ImportPage
-from tensorant_app.services.row_errors import ErrorGroup, ErrorRow
 from tensorant_app.state import AppState, id_of
 
 
@@ -50,33 +50,17 @@ class ImportFacts:
     created: str = ""
     is_live: bool = False
     percent: int = -1
-    """Of the file, while it is read; -1 where nothing is said."""
-
-
-@dataclass(frozen=True)
-class GroupRow:
-    code: str
-    title: str
-    hint: str
-    rows: str
-    href: str
-    is_open: bool
-
-
-@dataclass(frozen=True)
-class FaultRow:
-    row: str
-    line: str
-    path: str
-    message: str
+    """Of all that is done with the file; -1 where nothing is said."""
+    step: str = ""
+    arrived: bool = False
+    waits: bool = False
+    """For a person, who says how it is read."""
+    format: str = ""
+    warnings: str = ""
 
 
 class ImportPageState(AppState):
     facts: ImportFacts = ImportFacts()
-    groups: list[GroupRow] = []
-    kind: str = ""
-    faults: list[FaultRow] = []
-    fault_pages: Pages = Pages()
     versions: list[VersionRow] = []
     asks_cancel: bool = False
 
@@ -85,18 +69,22 @@ class ImportPageState(AppState):
         text = segment(self, "imports")
         put(self, asks_cancel=False)
         if text != self.facts.id:
-            self.facts, self.groups, self.faults, self.versions = ImportFacts(), [], [], []
+            self.facts, self.versions = ImportFacts(), []
         found = await self._see(lambda session, caller: datasets.show_import_page(session, caller, id_of(text)))
         if found is None:
             return None
-        await self._show(found)
-        return ImportPageState.watch if self.facts.is_live else None
+        self._show(found)
+        return ImportPageState.watch if self.facts.is_live else FindingsState.load
 
     @rx.event(background=True)
-    async def watch(self) -> None:
+    async def watch(self):
+        """Until a person is asked how the file is read, and on until it is read."""
         text = segment(self, "imports")
         look = lambda session, caller: datasets.show_import_page(session, caller, id_of(text))  # noqa: E731
+        await self._watch(look, lambda page: self._show(page) and not page.line.waits)
+        yield MapperState.load
         await self._watch(look, self._show)
+        yield FindingsState.load
 
     @rx.event
     async def ask_cancel(self, is_open: bool):
@@ -130,26 +118,11 @@ class ImportPageState(AppState):
         )
         return rx.redirect(routes.version(project, made)) if made else None
 
-    async def _show(self, page: ImportPage) -> bool:
+    def _show(self, page: ImportPage) -> bool:
         project = segment(self, "projects")
         facts = _facts(project, page)
         put(self, facts=facts, versions=[version_row(project, line) for line in page.versions])
-        if not facts.is_live:
-            await self._show_errors()
         return facts.is_live
-
-    async def _show_errors(self) -> None:
-        text, kind, start = segment(self, "imports"), query(self, "kind"), start_of(self)
-        groups = await self._see(lambda session, caller: row_errors.group_errors(session, caller, id_of(text))) or []
-        kind = kind or (groups[0].code if groups else "")
-        found = await self._see(
-            lambda session, caller: row_errors.rows_with(session, caller, id_of(text), kind, start=start)
-        )
-        rows, total = found or ((), 0)
-        self.groups = [_group(self, group, kind) for group in groups]
-        self.kind = CODES[RowCode(kind)].meaning if kind in [*RowCode] else kind
-        self.faults = [_fault(row) for row in rows]
-        self.fault_pages = pages_of(self, len(rows), total)
 
 
 def _facts(project: str, page: ImportPage) -> ImportFacts:
@@ -169,28 +142,39 @@ def _facts(project: str, page: ImportPage) -> ImportFacts:
         line.reason or "",
         ago(line.created_at),
         line.state not in LIFECYCLE.final,
-        -1 if page.percent is None else page.percent,
+        -1 if page.progress is None else page.progress[0],
+        _STEPS.get(page.progress[1] if page.progress else "", ""),
+        line.arrived,
+        line.waits,
+        format_words(line.format),
+        f"{line.warnings:,}" if line.warnings else "",
     )
 
 
-def _group(state: AppState, group: ErrorGroup, kind: str) -> GroupRow:
-    about = CODES[RowCode(group.code)]
-    href = address(state, kind=group.code, **{"from": 0})
-    return GroupRow(group.code, about.meaning, about.advice, f"{group.rows:,}", href, group.code == kind)
+_STEPS = {
+    "reading": "Every row is read and checked.",
+    "collecting": "Rejected rows are put aside, so that you can take them home.",
+    "looking": "Rows are looked through for personal data, control tokens and what else is odd.",
+}
 
 
-def _fault(row: ErrorRow) -> FaultRow:
-    return FaultRow(f"{row.row:,}", f"{row.line:,}" if row.line is not None else "", row.path, row.message)
+def format_words(text: str) -> str:
+    """ "Alpaca, comma-separated table" for `alpaca:csv`."""
+    layout, _, kind = text.partition(":")
+    if layout not in [*Layout]:
+        return ""
+    what, _, wrapping = kind.partition("+")
+    return f"{LAYOUTS[Layout(layout)].title}, {kind_words(FileKind(what), Wrapping(wrapping))}"
 
 
 @rx.page(route=routes.IMPORT, title="Import · Tensorant", on_load=[*ENTER, ImportPageState.load])
 def import_page() -> rx.Component:
     facts = ImportPageState.facts
-    errors = download_button("Errors", routes.import_errors(facts.id))
+    errors = download_button("Every fault", routes.import_errors(facts.id))
     stop = button("Cancel import", on_click=ImportPageState.ask_cancel(True))
     body = rx.match(
         facts.state,
-        ("receiving", _receiving()),
+        ("receiving", rx.cond(facts.waits, mapper(), _receiving())),
         ("checking", _checking()),
         ("failed", callout(rx.el.b("The file was refused. ", class_name="strong"), facts.reason, tone="red")),
         ("cancelled", callout("This import was cancelled. Import the file again to use it.")),
@@ -200,7 +184,7 @@ def import_page() -> rx.Component:
         "data",
         page_head(
             title_with(facts.name, import_badge(facts.state)),
-            sub=[rx.fragment("Imported ", facts.created), facts.size],
+            sub=[rx.fragment("Imported ", facts.created), facts.size, facts.format],
             actions=[
                 if_(facts.rejected > 0, errors),
                 if_(facts.is_live & AppState.me.may_prepare, stop),
@@ -214,15 +198,15 @@ def import_page() -> rx.Component:
 
 
 def _receiving() -> rx.Component:
-    return callout(
+    arriving = callout(
         "The file is still arriving. If the upload stopped, choose the same file again under Data; it goes on where it was."
     )
+    return if_(ImportPageState.facts.arrived, working("Arrived", "Its first rows are looked at."), arriving)
 
 
 def _checking() -> rx.Component:
-    return working(
-        "Reading", "Every row is read and checked.", ImportPageState.facts.percent, "Of the file that is read"
-    )
+    words = if_text(ImportPageState.facts.step, ImportPageState.facts.step, "Every row is read and checked.")
+    return working("Reading", words, ImportPageState.facts.percent, "Of the import that is done")
 
 
 def _read() -> rx.Component:
@@ -230,70 +214,21 @@ def _read() -> rx.Component:
     counts = stats(
         Stat("Rows read", facts.rows),
         Stat("Ready", facts.ready, facts.ready_share),
-        Stat("With errors", facts.errors, rx.cond(facts.rejected > 0, count_words(), "")),
+        Stat("With errors", facts.errors, rx.cond(facts.rejected > 0, _kinds(FindingsState.errors), "")),
+        Stat("Warnings", facts.warnings, rx.cond(facts.warnings != "", _kinds(FindingsState.warnings), "none")),
     )
     made = data_table(
         VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
     )
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
-    listed_errors = if_(ImportPageState.groups.length() > 0, stack(_groups(), _rows()))
-    errors = if_(facts.rejected > 0, listed_errors, _no_errors())
-    main = [counts, errors, listed]
-    return rx.cond(facts.state == "ready", columns(main, [_version_form()]), if_(facts.rejected > 0, stack(*main)))
+    is_ready = facts.state == "ready"
+    found = findings(facts.id, facts.errors, facts.rejected > 0, if_(is_ready, _version_form()), if_(is_ready, listed))
+    return if_(is_ready | (facts.rejected > 0), stack(counts, found))
 
 
-def count_words() -> rx.Var[str]:
-    kinds = ImportPageState.groups.length()
+def _kinds(groups: rx.Var[list[GroupRow]]) -> rx.Var[str]:
+    kinds = groups.length()
     return rx.cond(kinds == 1, "of one kind", "in " + kinds.to_string() + " kinds")
-
-
-def _no_errors() -> rx.Component:
-    return callout("Every row is ready: nothing has to be mended.", tone="green")
-
-
-def _groups() -> rx.Component:
-    def line(group: rx.Var[GroupRow]) -> rx.Component:
-        return bare_link(
-            rx.el.div(rx.el.div(group.title, class_name="strong"), meta(group.hint, block=True), class_name="tx"),
-            rx.el.span(group.rows, class_name="num strong"),
-            href=group.href,
-            class_name="li",
-            custom_attrs={"aria-current": rx.cond(group.is_open, "true", "false"), "data-row": ""},
-        )
-
-    right = [meta(ImportPageState.facts.errors, " rows")]
-    return card(rx.foreach(ImportPageState.groups, line), title="Errors by kind", right=right, padded=False)
-
-
-_FAULTS = [
-    Column("Row", number=True, phone="aside", width="64px"),
-    Column("Line", number=True, width="64px"),
-    Column("What is wrong", phone="lead"),
-]
-
-
-def _rows() -> rx.Component:
-    def draw(found: rx.Var[FaultRow]) -> rx.Component:
-        return table_row(
-            cell(phone_only_row(), found.row, number=True, phone="aside"),
-            cell(found.line, number=True, gray=True),
-            cell(found.message, if_text(found.path, rx.el.div(mono(found.path, small=True))), phone="lead"),
-        )
-
-    table = data_table(
-        _FAULTS,
-        ImportPageState.faults,
-        draw,
-        caption="Rows with this error",
-        in_card=False,
-        tall=False,
-        foot=page_foot("", ImportPageState.fault_pages, keys=True),
-    )
-    return card(table, title=ImportPageState.kind, padded=False)
-
-
-def phone_only_row() -> rx.Component:
-    return rx.el.span("row ", class_name="phone-i meta")
 
 
 def _version_form() -> rx.Component:

@@ -90,9 +90,21 @@ def _rented(here: LaunchCard, view: LaunchView, rented: RentedLaunch) -> LaunchC
         cap=str(rented.cap),
         cost=say_cost(view.estimate, rented),
         billed=_billed(rented),
-        at_limit=f"After {common.limit} it saves a checkpoint, the machine is given back, and the run "
-        "waits as Needs recovery. Nothing is lost.",
+        at_limit=_at_limit(common.limit, rented),
         confirm=f"Launch GPU · about {rented.cap} if all time is used",
+    )
+
+
+def _at_limit(limit: str, rented: RentedLaunch) -> str:
+    if rented.own_disk_month is None:
+        return (
+            f"After {limit} it saves a checkpoint, the machine is given back, and the run waits as Needs recovery. "
+            "Nothing is lost."
+        )
+    return (
+        "No network volume is connected. At the end of its work, and at the latest "
+        f"after {limit}, the Pod is stopped and keeps its disk: you fetch adapter.zip from it and hand it in. "
+        f"Until then the disk costs about {rented.own_disk_month} a month."
     )
 
 

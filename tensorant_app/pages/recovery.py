@@ -157,7 +157,7 @@ def _verify() -> rx.Component:
 
 
 def _hand_in() -> rx.Component:
-    """Its files lie on the machine's own disk: a person fetches the zip there and hands it in here."""
+    """Its files lie on the Pod's own disk: a person fetches the zip there and hands it in here."""
     file = upload_field(
         S.head.id, of="run", label="adapter.zip", accept=".zip,application/zip", disabled=~S.me.may_spend
     )
@@ -165,7 +165,7 @@ def _hand_in() -> rx.Component:
     return choice(
         1,
         "Verify and recover the adapter",
-        "Fetch /workspace/data/adapter.zip from the Pod and hand it in here. Every file in it is checked before it is taken.",
+        S.ways.hand_in,
         out_link("Open Pod in RunPod", PODS),
         rx.el.div(file, if_text(S.ways.uploaded, says), class_name="stack", style={"margin_top": "10px"}),
         _reason(""),
@@ -244,7 +244,7 @@ def _checking() -> rx.Component:
         S.ways.twins,
         is_rented=S.machine.is_rented,
         on_confirm=RecoveryState.confirm_absent,
-        end="The run ends as cancelled.",
+        end="A run that is being launched ends as cancelled; any other one stays as it is.",
     )
 
 

@@ -31,6 +31,8 @@ class Ways:
     is_pausing: bool = False
     is_verifying: bool = False
     is_pod_local: bool = False
+    hand_in: str = ""
+    """Where the zip is to be found, and how it is brought here."""
     next: str = "verify"
     """The sensible one of the ways out of *Needs recovery*: `verify`, `extend` or `cancel`."""
     uploaded: str = ""
@@ -50,6 +52,7 @@ def ways_of(found: Recovery, uploaded: UploadedView | None) -> Ways:
         is_pausing=found.is_pausing,
         is_verifying=found.is_verifying,
         is_pod_local=found.is_pod_local,
+        hand_in=_hand_in(found),
         next=_next(found),
         uploaded=_say_uploaded(uploaded),
         was_refused=refused,
@@ -57,9 +60,27 @@ def ways_of(found: Recovery, uploaded: UploadedView | None) -> Ways:
 
 
 def _next(found: Recovery) -> str:
-    if found.is_pod_local or not found.was_searched:
+    if found.is_pod_local:
+        return "verify" if found.has_zip and found.has_disk else "cancel"
+    if not found.was_searched:
         return "verify"
     return "cancel" if found.extend else "extend"
+
+
+def _hand_in(found: Recovery) -> str:
+    checked = "Every file in it is checked before it is taken."
+    if not found.has_disk:
+        return f"The Pod and its disk are gone. If you fetched /workspace/data/adapter.zip before, hand it in here. {checked}"
+    if not found.has_zip:
+        return (
+            "The Pod has not said that its adapter is finished. If /workspace/data/adapter.zip lies there all the same, "
+            f"hand it in here. {checked}"
+        )
+    return (
+        "The adapter lies on the stopped Pod as /workspace/data/adapter.zip. Start the Pod in RunPod, without a GPU if it "
+        "asks, open its terminal and send the file with runpodctl send /workspace/data/adapter.zip. Then hand it in here. "
+        f"{checked} The Pod is deleted after that."
+    )
 
 
 def _say_uploaded(uploaded: UploadedView | None) -> str:

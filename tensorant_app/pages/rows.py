@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,6 +17,7 @@ from tensorant_app.components.tabs import Tab, tabs
 from tensorant_app.components.texts import keys, meta
 from tensorant_app.components.values import if_, pick
 from tensorant_app.domain.images import stored_images
+from tensorant_app.pages.bubbles import bubble_of, words_of
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
 from tensorant_app.services import examples, versions
@@ -108,31 +108,17 @@ def _splits(state: AppState, view: VersionView, chosen: Split) -> list[SplitLink
 
 def _row(view: ExampleView) -> ExampleRow:
     asked = next((one for one in view.messages if one.get("role") == "user"), None)
-    words = _words((asked or next(iter(view.messages), {})).get("content"))
+    words = words_of((asked or next(iter(view.messages), {})).get("content"))
     return ExampleRow(view.row, f"{view.row:,}", words[:_SNIPPET] or "–", f"{view.tokens:,}")
 
 
 def _bubbles(version: str, view: ExampleView) -> list[Bubble]:
-    return [replace(_bubble(message), pictures=_pictures(version, message)) for message in view.messages]
+    return [_bubble(version, message) for message in view.messages]
 
 
-def _pictures(version: str, message: Mapping[str, Any]) -> list[str]:
-    return [routes.version_image(version, name) for name in stored_images({"messages": [message]})]
-
-
-def _bubble(message: Mapping[str, Any]) -> Bubble:
-    role = str(message.get("role", ""))
-    words = _words(message.get("content"))
-    if calls := message.get("tool_calls"):
-        words = "\n".join(filter(None, [words, json.dumps(calls, ensure_ascii=False, indent=1)]))
-    return Bubble(role, role.capitalize(), words, role == "assistant" and message.get("weight", 1) != 0)
-
-
-def _words(content: object) -> str:
-    """A text, or the texts of its parts."""
-    if isinstance(content, list):
-        return "\n".join(str(part.get("text", "")) if isinstance(part, dict) else str(part) for part in content)
-    return str(content) if content is not None else ""
+def _bubble(version: str, message: Mapping[str, Any]) -> Bubble:
+    pictures = [routes.version_image(version, name) for name in stored_images({"messages": [message]})]
+    return replace(bubble_of(message), pictures=pictures, **({"images": []} if pictures else {}))
 
 
 def rows_browser() -> rx.Component:

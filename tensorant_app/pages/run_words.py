@@ -275,6 +275,8 @@ def _kept(run: RunDetails) -> str:
     if run.has_adapter:
         return "The adapter and the logs are kept."
     at = f" up to step {run.progress.step:,}" if run.progress.step else ""
+    if run.machine is not None and run.machine.disk_ends:
+        return "Its files lie on the Pod's own disk, which costs until the Pod is deleted. Curves and logs are kept."
     return f"Checkpoints{at} and logs are kept." if run.attempt else "No machine was asked for, and nothing was spent."
 
 
@@ -293,6 +295,8 @@ def _cancel_lead(run: RunDetails) -> str:
     if run.state is RunState.EVALUATING:
         return "Only the scoring stops. The adapter is safe and stays ready."
     at = f" at step {run.progress.step:,} of {run.progress.total_steps:,}" if run.progress.total_steps else ""
+    if run.machine is not None and run.machine.disk_ends:
+        return f"It stops at once{at}. The Pod is deleted with its disk: what was not fetched from it is lost."
     return (
         f"It stops at once{at}. Checkpoints and logs are kept, the machine is given back. It cannot be taken up again."
     )

@@ -7,11 +7,11 @@ import reflex as rx
 from tensorant_app.components.cards import card
 from tensorant_app.components.stats import progress
 from tensorant_app.components.texts import meta
-from tensorant_app.components.values import if_
+from tensorant_app.components.values import Node, if_
 
 
 def working(
-    title: str, words: str, percent: rx.Var[int] | int = -1, label: str = "", *, stop: rx.Component | None = None
+    title: str, words: Node, percent: rx.Var[int] | int = -1, label: str = "", *, stop: rx.Component | None = None
 ) -> rx.Component:
     """A card with a bar that `label` reads aloud; no bar while `percent` is below 0."""
     return card(

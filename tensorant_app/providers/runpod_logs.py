@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterable, Iterator
 
 from tensorant_app.providers.base import LogLine
@@ -12,6 +13,8 @@ from tensorant_app.providers.runpod_reading import read_time
 _FIRST_LINES = 5000
 """As many as RunPod hands out of the past."""
 _LONGEST_LINE = 64 * 1024
+_QUIET = 3.0
+"""Seconds without a line, after which a stream is left."""
 
 
 def read_log(api: RunPodApi, pod_id: str, after: str | None) -> Iterator[LogLine]:
@@ -24,11 +27,22 @@ def read_log(api: RunPodApi, pod_id: str, after: str | None) -> Iterator[LogLine
     headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": after} if after else {})
     try:
         with api.stream(f"/pods/{pod_id}/logs", params, headers) as response:
-            for number, data in events(response.iter_bytes()):
+            for number, data in events(_until_quiet(response.iter_bytes())):
                 if (after is None or not _is_behind(number, after)) and (line := _line(number, data)):
                     yield line
     except Lost:
         return  # silent, or broken off: nothing is lost, the next call reads on
+
+
+def _until_quiet(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """A stream that is only kept alive has nothing more to say now."""
+    last = time.monotonic()
+    for piece in pieces:
+        if b"data:" in piece:
+            last = time.monotonic()
+        elif time.monotonic() - last > _QUIET:
+            return
+        yield piece
 
 
 def events(pieces: Iterable[bytes]) -> Iterator[tuple[str, str]]:

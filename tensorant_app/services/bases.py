@@ -6,13 +6,14 @@ import json
 import math
 import os
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from tensorant_app.domain.errors import NotFound, Refused
+from tensorant_app.domain.errors import Invalid, NotFound, Refused
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.providers.base import FileStore
 from tensorant_app.settings import get_settings
 from trainer.contract import BadManifest, Base, Manifest, load, verify_folder
@@ -111,9 +112,28 @@ def inspect_base(base: Base) -> BaseFacts:
     return _read(base, folder, manifest)
 
 
+def control_tokens(repo_id: str, revision: str) -> Collection[str]:
+    """What the template writes by itself; the common ones where this base model is not on this computer."""
+    try:
+        return tokens_of(Path(find_base(repo_id, revision).folder)) or COMMON_TOKENS
+    except (NotFound, Invalid):
+        return COMMON_TOKENS
+
+
+def tokens_of(tokenizer: Path) -> list[str]:
+    """The control tokens of a tokenizer's folder, read as JSON."""
+    try:
+        found = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
+        return [str(token["content"]) for token in found["added_tokens"] if token.get("special")]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise Invalid(
+            {"tokenizer": f"{tokenizer} holds no tokenizer.json that can be read. Look at the folder."}
+        ) from error
+
+
 def stage_base(volume: FileStore, base: Base) -> Base:
     """The same base model below the volume's root, its manifest last; files that are there whole are not sent again."""
-    folder, key = Path(base.folder), f"bases/{base.repo_id}/{base.revision}"
+    folder, key = Path(base.folder), base_key(base)
     manifest = (folder / MANIFEST).read_bytes()
     if volume.size(f"{key}/{MANIFEST}") != len(manifest):
         for name, entry in load(Manifest, manifest.decode()).files.items():
@@ -121,6 +141,11 @@ def stage_base(volume: FileStore, base: Base) -> Base:
                 volume.put(f"{key}/{name}", folder / name)
         volume.put(f"{key}/{MANIFEST}", manifest)
     return replace(base, folder=key)
+
+
+def base_key(base: Base) -> str:
+    """Where it lies below a machine's volume."""
+    return f"bases/{base.repo_id}/{base.revision}"
 
 
 def fetch_demo_base(tell: Callable[[str], None]) -> Base:

@@ -10,7 +10,7 @@ from sqlmodel import Session, select
 from tensorant_app.db.connections import Connection, Installation
 from tensorant_app.domain.connections import LOCAL, RUNPOD, ConnectionKind
 from tensorant_app.domain.errors import AuthFailed
-from tensorant_app.providers.base import FileStore, Provider
+from tensorant_app.providers.base import FileStore, Provider, Storage
 from tensorant_app.providers.registry import PROVIDERS, STORES
 from tensorant_app.providers.storage import FolderStore
 from tensorant_app.services.sealing import unseal
@@ -32,9 +32,11 @@ def provider_name(session: Session, organization_id: UUID) -> str:
     return RUNPOD if is_connected else LOCAL
 
 
-def volume_for(session: Session, organization_id: UUID, name: str = LOCAL) -> FileStore:
-    """The exchange with the machines of this provider."""
-    if name == LOCAL:
+def volume_for(
+    session: Session, organization_id: UUID, name: str = LOCAL, storage: Storage = Storage.VOLUME
+) -> FileStore:
+    """The exchange with the machines of this provider; of one with a disk of its own, what it was given and has told."""
+    if name == LOCAL or storage is Storage.POD:
         return home_volume()
     connection = _require(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
     secrets, shown = unseal(connection), connection.shown

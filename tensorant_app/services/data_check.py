@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -108,17 +107,6 @@ def sentences_of(report: Report) -> Iterator[str]:
     blank = f", {report.blank_lines:,} blank lines passed over" if report.blank_lines else ""
     noun = "row" if report.rows == 1 else "rows"
     yield f"{report.rows:,} {noun}: {report.accepted:,} can be trained, {report.rejected:,} cannot{blank}."
-
-
-def tokens_of(tokenizer: Path) -> list[str]:
-    """The control tokens of a tokenizer's folder, read as JSON."""
-    try:
-        found = json.loads((tokenizer / "tokenizer.json").read_text(encoding="utf-8"))
-        return [str(token["content"]) for token in found["added_tokens"] if token.get("special")]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise Invalid(
-            {"tokenizer": f"{tokenizer} holds no tokenizer.json that can be read. Look at the folder."}
-        ) from error
 
 
 def _accept(report: Report, summary: Summary, row: Row, notices: Iterable[Notice]) -> None:

@@ -17,7 +17,7 @@ from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.work import percent_of
+from tensorant_app.services.work import progress_of
 
 PAGE_ROWS = 50
 
@@ -39,6 +39,13 @@ class ImportLine:
     rejected: int
     reason: str | None
     created_at: datetime
+    warnings: int
+    format: str
+    """As it was read, such as `alpaca:csv+zip`; empty before."""
+    arrived: bool
+    """An upload is here whole."""
+    waits: bool
+    """Its first rows can be seen, and a person says how it is read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,8 +134,8 @@ class ImportPage:
     """An import with what was made of it."""
 
     line: ImportLine
-    percent: int | None
-    """Of the file, while it is read."""
+    progress: tuple[int, str] | None
+    """Percent and step, while it is read."""
     dataset: DatasetLine
     versions: Sequence[VersionLine]
 
@@ -138,8 +145,8 @@ def show_import_page(session: Session, caller: Caller, import_id: UUID) -> Impor
     row = own_row(session, caller, Import, import_id, "import")
     dataset = session.get_one(Dataset, row.dataset_id)
     versions = _versions(session, col(DatasetVersion.import_id) == row.id, 0)
-    percent = percent_of(row.id) if row.state is ImportState.CHECKING else None
-    return ImportPage(import_line(row), percent, DatasetLine(dataset.id, dataset.name), versions)
+    progress = progress_of(row.id) if row.state is ImportState.CHECKING else None
+    return ImportPage(import_line(row), progress, DatasetLine(dataset.id, dataset.name), versions)
 
 
 def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[VersionLine]:
@@ -153,7 +160,19 @@ def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[
 
 def import_line(row: Import) -> ImportLine:
     return ImportLine(
-        row.id, row.file_name, row.size, row.state, row.rows, row.accepted, row.rejected, row.reason, row.created_at
+        row.id,
+        row.file_name,
+        row.size,
+        row.state,
+        row.rows,
+        row.accepted,
+        row.rejected,
+        row.reason,
+        row.created_at,
+        row.warnings,
+        row.format,
+        row.arrived,
+        row.previewed and row.state is ImportState.RECEIVING,
     )
 
 

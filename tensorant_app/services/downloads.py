@@ -23,7 +23,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
-from tensorant_app.services.imports import errors_key
+from tensorant_app.services.imports import bad_rows_key, errors_key
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.versions import frozen_key
 from trainer.contract import Split
@@ -100,6 +100,17 @@ def import_errors(session: Session, caller: Caller, import_id: UUID) -> Download
     row = own_row(session, caller, Import, import_id, "import")
     write_audit(session, caller, "imports.download_errors", row.id)
     return Download(_there(errors_key(row.id)), f"{_slug(Path(row.file_name).stem)}-errors.jsonl")
+
+
+def import_bad_rows(session: Session, caller: Caller, import_id: UUID) -> Download:
+    """One JSON object a line for every rejected row: its number, its reasons, and the row as it stands in the file."""
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Import, import_id, "import")
+    key = bad_rows_key(row.id)
+    if store().size(key) is None:
+        raise NotFound(f"No rejected rows are kept of {row.file_name}. Import the file again to have them.")
+    write_audit(session, caller, "imports.download_bad_rows", row.id)
+    return Download(_there(key), f"{_slug(Path(row.file_name).stem)}-bad-rows.jsonl")
 
 
 def answers(session: Session, caller: Caller, evaluation_id: UUID) -> Download:

@@ -35,7 +35,7 @@ from tensorant_app.domain.runs import CHECKPOINT_TIME, Work
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.trials import require_usable
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.providers.base import FileStore
+from tensorant_app.providers.base import FileStore, Storage
 from tensorant_app.services import machines, slots
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
@@ -103,12 +103,17 @@ def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
 
 
 def create_for_run(session: Session, run: Run) -> UUID:
-    """Score a run's adapter against its baseline, as its launch announced; a trial's is refused."""
+    """Score a run's adapter against its baseline, as its launch announced; a trial's is refused.
+
+    One that was carried over from a Pod lies here alone, and is scored on this computer.
+    """
     require_usable(run.purpose)
     version = session.get_one(DatasetVersion, run.version_id)
     evaluation = _create(session, version, EvaluationKind.ADAPTER, Cause.WORKER)
     evaluation.run_id, evaluation.baseline_id = run.id, run.baseline_id
-    evaluation.placement = {**run.placement, "gpu_count": 1, "not_before": None} if run.placement else None
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    if run.placement and (machine is None or machine.storage is Storage.VOLUME):
+        evaluation.placement = {**run.placement, "gpu_count": 1, "not_before": None}
     return evaluation.id
 
 

@@ -17,15 +17,18 @@ import pyarrow.parquet as pq
 
 from tensorant_app.domain.datasets import FileError, Notice, Row, RowError
 from tensorant_app.domain.file_kinds import MEMORY_LIMIT
-from tensorant_app.domain.layouts import ColumnMapping, Layout
+from tensorant_app.domain.layouts import ColumnMapping, from_stored
 from tensorant_app.domain.notices import COMMON_TOKENS, notices_of
+from tensorant_app.services.bad_rows import keep_bad_rows
 from tensorant_app.services.batches import ROWS_SCHEMA, Batch, table_of
 from tensorant_app.services.data_check import finders_for
 from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
 from trainer.contract import PROGRESS, RESULT, write_file
 
-ROWS, ERRORS, WARNINGS = "rows.parquet", "errors.jsonl", "warnings.jsonl"
+ROWS, ERRORS, WARNINGS, BAD_ROWS = "rows.parquet", "errors.jsonl", "warnings.jsonl", "bad_rows.jsonl"
+_SHARES = {"reading": (0, 60), "collecting": (60, 65), "looking": (65, 100)}
+"""From which to which percent of the whole each step goes, so that a bar never goes back."""
 _BATCH, _BATCH_LENGTH = 4_000, 32 * 1024 * 1024
 _TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
@@ -34,7 +37,7 @@ _NONE = "No row of the file can be trained on. Read the list of errors, mend the
 def main(job_path: Path) -> None:
     """Read job["source"] into rows.parquet, errors.jsonl, warnings.jsonl and result.json beside the job."""
     job = json.loads(job_path.read_text())
-    mapping = ColumnMapping(Layout(job["mapping"]["layout"]), job["mapping"]["columns"]) if job.get("mapping") else None
+    mapping = from_stored(job["mapping"]) if job.get("mapping") else None
     try:
         result = read_file(
             Path(job["source"]),
@@ -58,6 +61,9 @@ def read_file(
 ) -> dict[str, Any]:
     """Counts of rows seen, accepted and rejected; `refused` is the sentence for the whole file."""
     result = read_rows(source, folder, mapping=mapping, with_images=with_images)
+    if result["rejected"]:
+        progress = Progress(folder, result["rows"], "collecting")
+        keep_bad_rows(source, folder / ERRORS, folder / BAD_ROWS, progress.tell)
     if result["refused"] is None:
         result["warnings"] += list_notices(folder, result["accepted"], tokens)
     return result
@@ -187,15 +193,18 @@ class _Rows:
 
 
 class Progress:
-    """progress.json beside the job: how much of what is done, written at most twice a second."""
+    """progress.json beside the job: how much of all steps is done and which one goes on, at most twice a second."""
 
     def __init__(self, folder: Path, total: int, step: str) -> None:
         self._path, self._total, self._step, self._next = folder / PROGRESS, max(total, 1), step, 0.0
+        self._from, self._to = _SHARES.get(step, (0, 100))
 
     def tell(self, done: int) -> None:
         if (at := time.monotonic()) >= self._next:
             self._next = at + _TELL_SECONDS
-            write_file(self._path, json.dumps({"done": done, "total": self._total, "step": self._step}))
+            part = min(done / self._total, 1.0)
+            percent = self._from + int(part * (self._to - self._from))
+            write_file(self._path, json.dumps({"done": percent, "total": 100, "step": self._step}))
 
 
 def _write(file: Any, found: RowError | Notice) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import begin, step
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import LIFECYCLE, ImportState
+from tensorant_app.domain.layouts import ColumnMapping, as_stored
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.steps import Cause
 from tensorant_app.services.audit import write_audit
@@ -54,6 +55,16 @@ def errors_key(import_id: UUID) -> str:
 def warnings_key(import_id: UUID) -> str:
     """What is odd and blocks nothing, in the form of the errors; duplicates and contradictions stand first."""
     return f"imports/{import_id}/warnings.jsonl"
+
+
+def bad_rows_key(import_id: UUID) -> str:
+    """The rejected rows as they stand in the file, with their reasons."""
+    return f"imports/{import_id}/bad_rows.jsonl"
+
+
+def preview_key(import_id: UUID) -> str:
+    """What the first rows of an upload show."""
+    return f"imports/{import_id}/preview.json"
 
 
 def create_dataset(session: Session, caller: Caller, project_id: UUID, name: str) -> UUID:
@@ -102,13 +113,23 @@ def receive_file(import_id: UUID, path: Path) -> None:
         raise Refused(f"The file {path.name} could not be received.", [tell_disk_trouble(error)]) from error
 
 
-def check_import(session: Session, caller: Caller, import_id: UUID) -> None:
-    """The file is here whole: read it."""
+def await_person(session: Session, caller: Caller, import_id: UUID) -> None:
+    """An upload is here whole: look at its first rows, and read it when a person says how."""
+    caller.require(Permission.PREPARE)
+    row = own_row(session, caller, Import, import_id, "import")
+    row.arrived = True
+    promise(session, REACT, row.id)
+
+
+def check_import(session: Session, caller: Caller, import_id: UUID, *, mapping: ColumnMapping | None = None) -> None:
+    """The file is here whole: read it, in the layout that it shows unless a mapping says another."""
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, import_id, "import")
     if store().size(source_key(row.id)) is None:
         raise Conflict(f"The file {row.file_name} has not arrived yet. Send it again.")
+    row.mapping = as_stored(mapping) if mapping else None
     step(session, row, LIFECYCLE, ImportEvent, verb="check", cause=Cause.MEMBER)
+    write_audit(session, caller, "imports.check", row.id, mapping=json.dumps(row.mapping) if row.mapping else None)
     promise(session, REACT, row.id)
 
 
@@ -120,18 +141,45 @@ def cancel_import(session: Session, caller: Caller, import_id: UUID) -> None:
     promise(session, REACT, row.id)
 
 
-def base_of(session: Session, import_id: UUID) -> tuple[str, str]:
-    """Name and revision of the project's base model; empty for an import that is gone."""
+@dataclass(frozen=True, slots=True)
+class ImportWork:
+    """What the worker has to do for an import."""
+
+    state: ImportState
+    """RECEIVING: look at its first rows; CHECKING: read it."""
+    mapping: Mapping[str, Any] | None
+    base: tuple[str, str]
+    """Name and revision of the project's base model, whose control tokens are looked for."""
+
+
+def work_on(session: Session, import_id: UUID) -> ImportWork | None:
+    """None where nothing is wanted any more."""
     row = session.get(Import, import_id)
-    if row is None:
-        return "", ""
+    if row is None or not _is_wanted(row):
+        return None
+    return ImportWork(row.state, row.mapping, base_of(session, row))
+
+
+def base_of(session: Session, row: Import) -> tuple[str, str]:
+    """Name and revision of its project's base model."""
     project = session.get_one(Project, session.get_one(Dataset, row.dataset_id).project_id)
     return project.base_repo_id, project.base_revision
 
 
-def is_checking(session: Session, import_id: UUID) -> bool:
-    row = session.get(Import, import_id)
-    return row is not None and row.state is ImportState.CHECKING
+def _is_wanted(row: Import) -> bool:
+    waits = row.state is ImportState.RECEIVING and row.arrived and not row.previewed
+    return waits or row.state is ImportState.CHECKING
+
+
+def finish_preview(session: Session, import_id: UUID, refused: str | None) -> None:
+    """Its first rows lie in the store, or no mapping can make rows of the file."""
+    row = session.get_one(Import, import_id)
+    if row.state is not ImportState.RECEIVING or row.previewed:
+        return
+    row.previewed = True
+    if refused is not None:
+        row.reason = refused
+        step(session, row, LIFECYCLE, ImportEvent, verb="fail", cause=Cause.WORKER, sentence=refused)
 
 
 def finish_import(session: Session, import_id: UUID, result: dict[str, Any]) -> None:
@@ -140,6 +188,7 @@ def finish_import(session: Session, import_id: UUID, result: dict[str, Any]) -> 
     if row.state is not ImportState.CHECKING:
         return
     row.rows, row.accepted, row.rejected = result["rows"], result["accepted"], result["rejected"]
+    row.warnings, row.format = result.get("warnings", 0), result.get("format", "")
     row.reason = result["refused"]
     verb = "fail" if row.reason else "done"
     step(session, row, LIFECYCLE, ImportEvent, verb=verb, cause=Cause.WORKER, sentence=row.reason)
@@ -159,7 +208,8 @@ def read_errors(session: Session, caller: Caller, import_id: UUID) -> Iterator[d
 
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
-    ensure(session, REACT, session.exec(select(Import.id).where(col(Import.state) == ImportState.CHECKING)))
+    waits = (col(Import.state) == ImportState.RECEIVING) & col(Import.arrived) & ~col(Import.previewed)
+    ensure(session, REACT, session.exec(select(Import.id).where((col(Import.state) == ImportState.CHECKING) | waits)))
 
 
 def _read_errors(path: Path) -> Iterator[dict[str, Any]]:

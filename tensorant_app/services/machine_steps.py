@@ -81,7 +81,7 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
         case "retry":
             machine.release_sent_at = None
         case "stop":
-            machine.stopped_at = at
+            machine.stopped_at, machine.sentence = at, None
         case "confirm":
             machine.released_at, machine.release_problem = at, None
     step(
@@ -183,6 +183,8 @@ def next_look(machine: Machine, now: datetime, rules: ProofRules) -> datetime | 
             if rules.provisioning is not None and machine.started_at is None and machine.held_at is not None:
                 starts_by = machine.held_at + rules.provisioning
             late = machine.deadline + LATE if machine.state is MachineState.HELD else None
+            if machine.state is MachineState.HELD and machine.stop_wanted_at is not None:
+                late = min(machine.deadline + LATE, now + watching.OFTEN)
             due = watching.earliest(next_read(machine, now) or now, starts_by, late)
         case MachineState.RELEASING | MachineState.RELEASE_FAILED:
             due = next_release(machine)

@@ -81,10 +81,18 @@ class MachineView:
         return _PHASES[self.status.phase] if self.status is not None else Work.NONE
 
     @property
+    def storage(self) -> Storage:
+        """Where it keeps its files; this computer's machines share the console's disk."""
+        return Storage(self.options.get("storage", Storage.VOLUME))
+
+    @property
+    def keeps_files_to_itself(self) -> bool:
+        """There is a disk that ends with it, and what it made lies there alone."""
+        return self.storage is Storage.POD and self.state in {MachineState.HELD, MachineState.STOPPED}
+
+    @property
     def request(self) -> MachineRequest:
-        options = dict(self.options)
-        if "storage" in options:
-            options["storage"] = Storage(options["storage"])
+        options = {**self.options, "storage": self.storage}
         return MachineRequest(
             self.name,
             self.gpu_type,

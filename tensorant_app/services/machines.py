@@ -31,7 +31,7 @@ from tensorant_app.domain.machines import (
 )
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Cause, Move
-from tensorant_app.providers.base import FileStore, Rented
+from tensorant_app.providers.base import FileStore, Rented, Storage
 from tensorant_app.services.machine_steps import TEND as TEND
 from tensorant_app.services.machine_steps import facts_of, next_look, reanchor, take, take_all, tell_user
 from tensorant_app.services.machine_views import MachineView as MachineView
@@ -69,6 +69,10 @@ class Order:
     @property
     def keys(self) -> AttemptKeys:
         return AttemptKeys.of(self.use.plural, str(self.subject_id), self.attempt)
+
+    @property
+    def storage(self) -> Storage:
+        return Storage(self.options.get("storage", Storage.VOLUME))
 
     @property
     def name(self) -> str:
@@ -132,10 +136,16 @@ def _command(order: Order, subcommand: str) -> list[str]:
     return [*command, "--processes", str(order.gpu_count)] if order.gpu_count > 1 and subcommand == "train" else command
 
 
-def want_release(session: Session, use: Use, subject_id: UUID) -> None:
-    """Give back every machine of a subject; one whose create call is in flight is caught when it appears."""
+def want_release(session: Session, use: Use, subject_id: UUID, *, but_stop: int | None = None) -> None:
+    """Give back every machine of a subject; one whose create call is in flight is caught when it appears.
+
+    Of the attempt `but_stop` a disk that ends with its machine is kept: only the computing ends.
+    """
     found = select(Machine).where(Machine.use == use, Machine.subject_id == subject_id)
     for machine in session.exec(found):
+        if machine.attempt == but_stop and view(machine).keeps_files_to_itself:
+            want_stop(session, machine)
+            continue
         if machine.state is MachineState.ASKED and machine.release_wanted_at is None:
             machine.release_wanted_at = now_of(session)
             promise(session, TEND, machine.id)
@@ -144,13 +154,25 @@ def want_release(session: Session, use: Use, subject_id: UUID) -> None:
             promise(session, TEND, machine.id)
 
 
-def want_stop(session: Session, use: Use, subject_id: UUID, attempt: int) -> None:
+def want_stop(session: Session, machine: Machine) -> None:
     """End the computing and keep the disk, until somebody decides."""
-    found = select(Machine).where(Machine.use == use, Machine.subject_id == subject_id, Machine.attempt == attempt)
-    machine = session.exec(found).one_or_none()
-    if machine is not None and machine.state is MachineState.HELD and machine.stop_wanted_at is None:
+    if machine.state is MachineState.HELD and machine.stop_wanted_at is None:
         machine.stop_wanted_at = now_of(session)
         promise(session, TEND, machine.id)
+
+
+def note_stop_problem(session: Session, machine_id: UUID, problem: str) -> None:
+    """It goes on costing what it costs: everybody sees it, and until when. It is asked again."""
+    machine = session.get_one(Machine, machine_id)
+    if machine.state is not MachineState.HELD or machine.release_wanted_at is not None:
+        return
+    until = machine.deadline + LATE
+    sentence = (
+        f"It could not be stopped: {problem} It costs on until {until:%H:%M} UTC, when it is deleted with its disk."
+    )
+    if machine.sentence != sentence:
+        machine.sentence = sentence
+        note(session, machine, MachineEvent, verb="stop_failed", sentence=sentence)
 
 
 def say(session: Session, use: Use, subject_id: UUID, attempt: int, *, ask: Ask, deadline: datetime | None) -> None:

@@ -13,6 +13,7 @@ from tensorant_app.domain.connections import RUNPOD, ConnectionKind
 from tensorant_app.domain.errors import Refused
 from tensorant_app.domain.money import FREE, HourlyRate, Money
 from tensorant_app.domain.placement import Placement
+from tensorant_app.domain.spend import own_disk_month
 from tensorant_app.services import gpus
 from tensorant_app.services.budgets import Budget, budget_of
 from tensorant_app.services.connections import find_connection
@@ -33,6 +34,8 @@ class RentedLaunch:
     account: str
     """The last four characters of the key whose account is billed; empty where none is connected."""
     budget: Budget
+    own_disk_month: Money | None
+    """What its disk costs while it is stopped, where no network volume takes its files; None where one does."""
 
 
 def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0)) -> RentedLaunch | None:
@@ -54,6 +57,7 @@ def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0))
         storage.shown["data_center"] if storage else "",
         compute.last_four if compute else "",
         budget_of(session, project),
+        None if storage else own_disk_month(place.disk_gb),
     )
 
 

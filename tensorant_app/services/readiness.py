@@ -131,7 +131,7 @@ def make_subject(
         provider_for(session, project.organization_id),
         estimates.estimate(session, project, version, settings, placement) if is_frozen else None,
         trial,
-        read_rented(session, project, settings.method, placement),
+        read_rented(session, project, version, settings.method, placement),
     )
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Union
 
 from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
-from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind
+from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
 from tensorant_app.domain.json_lines import Tally
 from tensorant_app.domain.json_text import parse_object
 from tensorant_app.domain.json_values import show_keys
@@ -76,8 +76,7 @@ class Reading:
         except FileRefused as refused:
             yield refused.error
         except MemoryError:
-            said = "The file needs more memory than an import may take. Split it, or write JSON Lines."
-            yield FileError(FileCode.TOO_LARGE, said)
+            yield FileError(FileCode.TOO_LARGE, _TOO_LARGE)
 
     def _read(self) -> Iterator[Found]:
         self.opened = open_file(self.path)
@@ -106,7 +105,7 @@ class Reading:
                     return
                 self.rows = found.row or self.rows
         if self.rows == 0:
-            yield FileError(FileCode.EMPTY, "The file is empty; put at least one example into it.")
+            yield FileError(FileCode.EMPTY, _EMPTY)
 
     def _shared(self, opened: Opened, mapping: ColumnMapping) -> Iterator[Found]:
         """The file once more from its beginning, which was read for its layout."""
@@ -153,6 +152,53 @@ class Reading:
                 return read_workbook(opened.path, self.tally)
         self.kind, records = read_records(read_text(opened, self.tell), self.tally)
         return iter(records)
+
+
+@dataclass(frozen=True, slots=True)
+class Beginning:
+    """The first rows of a file, and what they show."""
+
+    kind: FileKind | None = None
+    wrapping: Wrapping = Wrapping.NONE
+    records: tuple[Record, ...] = ()
+    columns: tuple[str, ...] = ()
+    """Keys of the rows, in the order in which they are met."""
+    mapping: ColumnMapping | None = None
+    """None where no layout is recognised."""
+    error: FileError | None = None
+    """Why the file as a whole is refused, or, with `columns`, why it needs a mapping."""
+
+
+def read_beginning(path: Path) -> Beginning:
+    """Looks at no more rows than the recognition does."""
+    reading = Reading(path)
+    probe, mapping, error = None, None, None
+    try:
+        reading.opened = open_file(path)
+        probe = _Probe(reading._records(reading.opened))
+        mapping = probe.mapping(None)
+        error = next((found for found in probe.seen if isinstance(found, FileError)), None)
+        if not probe.seen:
+            error = FileError(FileCode.EMPTY, _EMPTY)
+    except FileRefused as refused:
+        error = refused.error
+    except MemoryError:
+        error = FileError(FileCode.TOO_LARGE, _TOO_LARGE)
+    return Beginning(
+        reading.kind,
+        reading.opened.wrapping if reading.opened else Wrapping.NONE,
+        tuple(found for found in probe.seen if isinstance(found, Record)) if probe else (),
+        tuple(dict.fromkeys(key for value in probe.objects for key in value)) if probe else (),
+        mapping,
+        error,
+    )
+
+
+def raw_rows(path: Path) -> tuple[FileKind | None, Iterator[Record | RowError]]:
+    """The rows of a file that was read before as they stand there; those that have no cells as they were refused."""
+    reading = Reading(path)
+    raw = reading._records(open_file(path))
+    return reading.kind, (found for found in raw if isinstance(found, Record | RowError))
 
 
 def _is_large(path: Path) -> bool:
@@ -211,6 +257,8 @@ class _Probe:
         return FileCode.NOT_JSONL, f'{looked}; put one whole object such as {{"messages": [...]}} on each line.'
 
 
+_EMPTY = "The file is empty; put at least one example into it."
+_TOO_LARGE = "The file needs more memory than an import may take. Split it, or write JSON Lines."
 _PREFERENCES = (
     "The file holds preferences (a chosen and a rejected reply). Training on preferences comes later; "
     "choose a file with one reply to learn in each row."

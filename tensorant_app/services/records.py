@@ -108,7 +108,7 @@ def _bounded(begin: list[bytes], pieces: Iterator[bytes]) -> tuple[list[bytes], 
 def _table(pieces: Iterable[bytes], separator: str, tally: Tally) -> Iterator[Found]:
     """Cells that hold bytes which are not UTF-8 are named by their column."""
     assert separator in SEPARATORS
-    for found in read_table(_text_lines(pieces), separator, tally):
+    for found in read_table(text_lines(pieces), separator, tally):
         bad = _not_utf8(found) if isinstance(found, Record) else None
         yield bad or found
 
@@ -128,7 +128,7 @@ def _not_utf8(record: Record) -> RowError | None:
     return None
 
 
-def _text_lines(pieces: Iterable[bytes]) -> Iterator[str]:
+def text_lines(pieces: Iterable[bytes]) -> Iterator[str]:
     """Lines with their ends, LF, CRLF or CR; a line beyond the limit comes in parts, which the table refuses."""
     decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
     rest = ""

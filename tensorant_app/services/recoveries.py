@@ -66,6 +66,10 @@ class Recovery:
     """It was looked through, and no finished adapter lies there."""
     is_pod_local: bool
     """What it made lies on the machine's own disk, and a person carries it over."""
+    has_disk: bool
+    """Of such a machine: its disk is still there."""
+    has_zip: bool
+    """Of such a machine: it said that its adapter is finished."""
 
 
 def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
@@ -79,7 +83,7 @@ def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
         machine_ids=machine.provider_ids if machine else (),
         confirm_absent=_why_not_absent(machine, now),
         retry_cleanup=_why_no_cleanup(machine),
-        pause=_why_no_pause(run),
+        pause=_why_no_pause(run, machine),
         resume=None if run.state is RunState.PAUSED else "Only a paused run can be resumed.",
         verify=None if run.state is RunState.NEEDS_RECOVERY else "Only a run that needs recovery can be verified.",
         extend=_why_no_extension(run, machine),
@@ -88,6 +92,8 @@ def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
         is_verifying=run.verify_wanted_at is not None,
         was_searched=run.reason == RunReason.NOT_FOUND,
         is_pod_local=_is_pod_local(machine),
+        has_disk=machine is not None and machine.keeps_files_to_itself,
+        has_zip=machine is not None and machine.storage is Storage.POD and machine.work is Work.DONE,
     )
 
 
@@ -131,10 +137,10 @@ def pause_run(session: Session, caller: Caller, run_id: UUID) -> None:
     """Write a checkpoint, give the machine back, keep everything. Only `resume_run` ends it."""
     caller.require(Permission.SPEND)
     run = own_row(session, caller, Run, run_id, "run")
-    if reason := _why_no_pause(run):
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    if reason := _why_no_pause(run, machine):
         raise Conflict(reason)
     write_audit(session, caller, "runs.pause", run.id)
-    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
     if machine is None or machine.work is Work.NONE:
         # Nothing has been trained that could be lost.
         runs.advance(session, run, Move("pause", RunReason.BY_MEMBER, f"Paused by {caller.name}."), Cause.MEMBER)
@@ -258,11 +264,16 @@ def _hours_of(run: Run) -> float:
     return runs.maximum_runtime(run) / timedelta(hours=1)
 
 
-def _why_no_pause(run: Run) -> str | None:
+_OUT_OF_HEARING = "Without a network volume the console cannot speak to its Pod. Let it finish, or cancel the run."
+
+
+def _why_no_pause(run: Run, machine: MachineView | None) -> str | None:
     if run.state is RunState.PACKAGING:
         return "The adapter is being packaged; that is nearly done and is not interrupted."
     if run.state not in KEEPS_MACHINE:
         return f"This run is {run.state.value.replace('_', ' ')}: there is nothing to pause."
+    if _is_pod_local(machine):
+        return _OUT_OF_HEARING
     return "It is being paused already." if run.pause_wanted_at else None
 
 
@@ -271,6 +282,8 @@ def _why_no_extension(run: Run, machine: MachineView | None) -> str | None:
         return "A small training trial has nothing to recover. Create another one, or the full run."
     if run.state is not RunState.NEEDS_RECOVERY:
         is_at_work = run.state in KEEPS_MACHINE
+        if is_at_work and _is_pod_local(machine):
+            return _OUT_OF_HEARING
         return None if is_at_work else "Only a run that is at work or needs recovery can have a longer limit."
     if _is_pod_local(machine):
         return "Its checkpoints lie on the machine's own disk, from which no other machine can go on."
@@ -278,7 +291,7 @@ def _why_no_extension(run: Run, machine: MachineView | None) -> str | None:
 
 
 def _is_pod_local(machine: MachineView | None) -> bool:
-    return machine is not None and machine.options.get("storage") == Storage.POD.value
+    return machine is not None and machine.storage is Storage.POD
 
 
 def _least_hours(run: Run) -> float:

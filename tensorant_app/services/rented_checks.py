@@ -9,6 +9,7 @@ from datetime import timedelta
 from sqlmodel import Session
 
 from tensorant_app.db.connections import Connection
+from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.projects import Project
 from tensorant_app.domain.connections import LOCAL, ConnectionKind, ConnectionState
 from tensorant_app.domain.errors import AuthFailed, ProviderError
@@ -22,6 +23,7 @@ from tensorant_app.services.budgets import Budget, budget_of
 from tensorant_app.services.connections import find_connection, provider_for
 from tensorant_app.services.gpus import pick, want
 from tensorant_app.services.offers import catalog_of, switched_off
+from tensorant_app.services.own_disk_checks import Carried, check_carried, check_own_disk
 from tensorant_app.settings import get_settings
 
 _GB = 10**9
@@ -44,6 +46,8 @@ class RentedFacts:
     placement: Placement
     compute: Account | None
     storage: Account | None
+    carried: Carried | None
+    """What a Pod without a network volume would be given; None where there is a volume."""
     wanted: Wanted
     off: Mapping[str, SwitchedOff]
     judged: Judged | None
@@ -54,7 +58,9 @@ class RentedFacts:
     """To ask anew at launch; None where the account does not open."""
 
 
-def read_rented(session: Session, project: Project, method: str, placement: Placement) -> RentedFacts | None:
+def read_rented(
+    session: Session, project: Project, version: DatasetVersion, method: str, placement: Placement
+) -> RentedFacts | None:
     """None for a run on this computer."""
     if placement.provider in ("", LOCAL):
         return None
@@ -68,6 +74,7 @@ def read_rented(session: Session, project: Project, method: str, placement: Plac
         placement,
         _account(compute),
         _account(storage),
+        None if storage else Carried.of(project, version),
         wanted,
         off,
         pick(judged, placement),
@@ -92,13 +99,17 @@ def ask_anew(facts: RentedFacts) -> RentedFacts:
 
 
 def check_account(facts: RentedFacts) -> list[Finding]:
-    """1 and 2: the key, and the volume where the machine will be."""
+    """1 and 2: the key, and the volume where the machine will be; without one, whether a Pod can do with its own disk."""
     compute = _check_connection(Check.COMPUTE, ConnectionKind.RUNPOD_COMPUTE, facts.compute)
+    if facts.carried is not None:
+        return [compute, *check_carried(facts.carried)]
     return [compute, _check_connection(Check.STORAGE, ConnectionKind.RUNPOD_STORAGE, facts.storage)]
 
 
 def check_space(facts: RentedFacts, needed: int, checkpoints: int, base_bytes: int) -> Finding:
-    """3: against the volume's whole size; what else lies on it RunPod does not tell."""
+    """3: against the volume's whole size; what else lies on it RunPod does not tell. Or against the Pod's own disk."""
+    if facts.carried is not None:
+        return check_own_disk(facts.placement.disk_gb, needed, checkpoints)
     total = needed + base_bytes
     sentence = f"The base model, {checkpoints} checkpoints and the adapter need about {gib(total)} of the volume"
     size = facts.storage.size_gb if facts.storage else None

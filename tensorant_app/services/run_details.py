@@ -73,6 +73,8 @@ class MachineFacts:
     sentence: str | None
     attempt: int
     released_at: datetime | None
+    disk_ends: bool
+    """What it made lies on a disk that is deleted with it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -287,6 +289,7 @@ def _machine(machine: MachineView, now: datetime) -> MachineFacts:
         sentence=machine.trouble or machine.sentence,
         attempt=machine.attempt,
         released_at=machine.released_at,
+        disk_ends=machine.keeps_files_to_itself,
     )
 
 

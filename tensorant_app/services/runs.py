@@ -232,7 +232,8 @@ def advance(session: Session, run: Run, move: Move, cause: Cause) -> None:
         run.pause_wanted_at = None
     step(session, run, LIFECYCLE, RunEvent, verb=move.verb, cause=cause, reason=move.reason, sentence=move.sentence)
     if run.state not in KEEPS_MACHINE:
-        machines.want_release(session, Use.RUN, run.id)
+        kept = run.attempt if run.state is RunState.NEEDS_RECOVERY else None
+        machines.want_release(session, Use.RUN, run.id, but_stop=kept)
     if run.state in _NEEDS_LOOK:
         promise(session, REACT, run.id)
 

@@ -72,9 +72,10 @@ def has_turn(session: Session, organization_id: UUID, subject_id: UUID, *, is_la
     """
     query = select(Organization).where(Organization.id == organization_id)
     organization = session.exec(query.with_for_update() if is_last_word else query).one()
+    # A machine that is not proved gone keeps its slot, also against the next attempt of its own run.
     holders = list(session.exec(select(Machine.subject_id).where(*_holds(organization_id))))
-    free = organization.run_slots - sum(holder != subject_id for holder in holders)
-    # Whoever holds a slot already, such as a run whose lost machine is going, asks for no other one.
+    free = organization.run_slots - len(holders)
+    # One whose lost machine is still going stands in nobody's way.
     waiting = [place for place in _queue(session, organization_id) if place.id == subject_id or place.id not in holders]
     return subject_id in {place.id for place in sorted(waiting)[: max(free, 0)]}
 

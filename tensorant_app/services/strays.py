@@ -88,7 +88,12 @@ def sort_out(session: Session, listed: Sequence[Listed], installation: str, now:
 def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> None:
     """The sweep made the delete call itself; the row goes on from there."""
     machine = session.get_one(Machine, doomed.machine_id)
-    if machine.state in {MachineState.HELD, MachineState.STOPPED}:
+    # The list may never show them again, and what they cost is this machine's.
+    machine.billed_ids = sorted({*machine.billed_ids, *doomed.provider_ids})
+    if machine.state is MachineState.ASKED:
+        machine.provider_ids = list(doomed.provider_ids)
+        take(session, machine, Move("catch", MachineReason.USE_ENDED, doomed.why))
+    elif machine.state in {MachineState.HELD, MachineState.STOPPED}:
         take(session, machine, Move("release", MachineReason.USE_ENDED, doomed.why))
     elif machine.state in LIFECYCLE.final:
         take(session, machine, Move("reappear", MachineReason.CAME_BACK, doomed.why))

@@ -35,10 +35,10 @@ from tensorant_app.domain.runs import (
 )
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.domain.trials import FINISHED, REPORT_TIME, TrialSettings
-from tensorant_app.providers.base import FileStore
+from tensorant_app.providers.base import FileStore, Storage
 from tensorant_app.services import adapters, evaluations, machines, runs, slots, trials
 from tensorant_app.services.adapters import TakenAdapter
-from tensorant_app.services.connections import store
+from tensorant_app.services.connections import store, volume_for
 from tensorant_app.services.machines import MachineView, Order
 from tensorant_app.services.places import Place
 from tensorant_app.services.plans import options_of
@@ -127,9 +127,14 @@ def rule_of(stored: Mapping[str, Any]) -> GateRule:
 
 
 def is_fenced(machine: MachineView | None, now: datetime) -> bool:
-    """Whether the attempt before may still write: its machine is neither proved gone nor long past its release."""
+    """Whether the attempt before may still write: its machine is neither proved gone nor long past its release.
+
+    One of which nobody knows whether it exists could not be told to go: it is settled first.
+    """
     if machine is None or machine.state in {MachineState.RELEASED, MachineState.ABSENT}:
         return False
+    if machine.state is MachineState.ASKED:
+        return True
     return machine.release_wanted_at is None or now - machine.release_wanted_at < FENCE
 
 
@@ -168,6 +173,7 @@ def stage_inputs(volume: FileStore, task: RunTask, order: Order, base: Base) -> 
 
 def job_of(task: RunTask, order: Order, base: Base) -> TrainJob:
     earlier = [AttemptKeys.of(Use.RUN.plural, str(task.id), n).outputs for n in range(order.attempt - 1, 0, -1)]
+    is_alone = task.trial is not None or order.storage is Storage.POD
     return TrainJob(
         subject_id=str(task.id),
         attempt=order.attempt,
@@ -176,7 +182,7 @@ def job_of(task: RunTask, order: Order, base: Base) -> TrainJob:
         train=f"{task.version_key}/{Split.TRAIN.value}.parquet",
         validation=f"{task.version_key}/{Split.VALIDATION.value}.parquet",
         options=options_of(task.settings, merge_system=task.merge_system),
-        resume_from=() if task.trial else tuple(earlier),
+        resume_from=() if is_alone else tuple(earlier),
         sample_prompts=task.sample_prompts,
         trial=trials.limits_of(task.trial, task.settings) if task.trial else None,
     )
@@ -212,9 +218,11 @@ def note_asked(session: Session, task: RunTask, order: Order) -> bool:
     return True
 
 
-def provider_of(task: RunTask) -> str:
-    """Whose volume its files lie on."""
-    return task.machine.provider if task.machine else task.placement.provider or LOCAL
+def volume_of(session: Session, task: RunTask) -> FileStore:
+    """Where its files lie."""
+    if task.machine is None:
+        return volume_for(session, task.organization_id, task.placement.provider or LOCAL)
+    return volume_for(session, task.organization_id, task.machine.provider, task.machine.storage)
 
 
 def next_look(task: RunTask) -> datetime:
@@ -257,8 +265,7 @@ def take_steps(
     was_done = task.machine is not None and task.machine.work is Work.DONE
     is_verified = adapter is not None if was_done else None
     while move := decide(_facts(run, machine, is_verified, now_of(session)), now_of(session)):
-        if move.verb == "ready":
-            assert adapter is not None
+        if adapter is not None and move.verb == "ready":
             adapters.add_adapter(session, run, adapter)
         runs.advance(session, run, move, Cause.WORKER)
 
@@ -319,6 +326,7 @@ def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now:
         pause_wanted_at=run.pause_wanted_at,
         where=f" at step {status.step} of {status.total_steps}" if status and status.total_steps else "",
         is_trial=run.purpose is RunPurpose.TRIAL,
+        is_pod_local=machine is not None and machine.storage is Storage.POD,
     )
 
 

@@ -127,7 +127,7 @@ def receive_piece(upload: Upload, offset: int, piece: bytes) -> int:
 
 
 def finish_upload(session: Session, caller: Caller, upload_id: UUID) -> None:
-    """Every byte is here: the file belongs to its import, which is read. Twice is once."""
+    """Every byte is here: the file belongs to its import, and its first rows are looked at. Twice is once."""
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, upload_id, "upload")
     if row.state is not ImportState.RECEIVING:
@@ -137,7 +137,7 @@ def finish_upload(session: Session, caller: Caller, upload_id: UUID) -> None:
         if path.stat().st_size != row.size:
             raise WrongOffset(path.stat().st_size)
         store().take(key, path)
-    imports.check_import(session, caller, upload_id)
+    imports.await_person(session, caller, upload_id)
 
 
 def cancel_upload(session: Session, caller: Caller, upload_id: UUID) -> None:

@@ -37,11 +37,18 @@ def work_folder(subject_id: UUID) -> Iterator[Path]:
 
 def percent_of(subject_id: UUID) -> int | None:
     """How far the process that works on it says to be; None before it says anything."""
+    told = progress_of(subject_id)
+    return told[0] if told else None
+
+
+def progress_of(subject_id: UUID) -> tuple[int, str] | None:
+    """The same with the step that goes on."""
     folders = sorted(get_settings().store_dir.glob(f".work-{subject_id}-*"), key=lambda folder: folder.stat().st_ctime)
     for path in (path for folder in folders[-1:] for path in (folder / PROGRESS, folder / FILES / PROGRESS)):
         try:
             told = json.loads(path.read_text())
-            return min(100 * int(told["done"]) // max(int(told["total"]), 1), 100)
+            percent = min(100 * int(told["done"]) // max(int(told["total"]), 1), 100)
+            return percent, str(told.get("step", ""))
         except (OSError, ValueError, KeyError, TypeError):
             continue
     return None

@@ -100,6 +100,16 @@ def test_a_rented_machine_whose_answer_was_lost_is_never_given_up_by_itself() ->
     assert verb(found, seen(Presence.ABSENT)) is None
 
 
+@pytest.mark.parametrize("wanted", [None, NOON - HOUR])
+def test_one_that_was_heard_did_exist_and_is_given_up_like_any_other(wanted: datetime | None) -> None:
+    found = facts(MachineState.ASKED, absent_since=NOON - HOUR, absent_looks=5, wanted=wanted)
+
+    move = decide(replace(found, has_started=True), seen(Presence.ABSENT), RENTED)
+
+    assert move is not None
+    assert (move.verb, move.reason) == ("catch", MachineReason.USE_ENDED if wanted else MachineReason.LOST)
+
+
 def test_on_this_computer_one_look_is_proof() -> None:
     assert verb(facts(MachineState.HELD), seen(Presence.ABSENT), THIS_COMPUTER) == "lose"
     assert verb(facts(MachineState.RELEASING), seen(Presence.ABSENT), THIS_COMPUTER) == "confirm"

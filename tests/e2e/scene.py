@@ -36,7 +36,7 @@ from tensorant_app.settings import get_settings
 from tests.factories import REPORT, ask_machine, connect, make_baseline, make_project
 from tests.people import Person
 from tests.trained import score_run, started, train
-from tests.web.world import World, make_world, put_base, put_examples
+from tests.web.world import World, make_world, put_base, put_examples, put_preview
 from trainer.contract import PROGRESS
 
 _SAFETY = {"row": 7, "path": "messages[0].content", "code": "card", "message": "Row 7: a payment card number."}
@@ -133,6 +133,7 @@ def _data(world: World) -> dict[str, str]:
     imports = {
         "import": faulty,
         "import-receiving": world.upload_id,
+        "import-mapping": _waiting(world),
         "import-checking": checking,
         "import-failed": failed,
     }
@@ -208,6 +209,13 @@ def _import(world: World, name: str, state: ImportState, **values: Any) -> UUID:
         new = row.model_dump() | {"id": uuid4(), "file_name": name, "state": state, "size": 2_400_000} | values
         session.add(Import(**new))
         return UUID(str(new["id"]))
+
+
+def _waiting(world: World) -> UUID:
+    """A table that nobody has mapped yet."""
+    found = _import(world, "fragen.csv.gz", ImportState.RECEIVING)
+    put_preview(found)
+    return found
 
 
 def _put_errors(import_id: UUID) -> None:

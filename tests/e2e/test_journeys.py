@@ -137,12 +137,14 @@ def import_tickets(page: Page, file: Path) -> str:
     """The two rows that cannot be used are shown with what is wrong."""
     page.get_by_label("Name").fill("tickets")
     press(page, "Make a dataset")
-    page.get_by_label("Choose a JSONL file").set_input_files(file)
+    page.get_by_label("Choose a file").set_input_files(file)
     made = arrive(page, "imports")
+    seen(page.get_by_text("The first rows, as they would be read"))
+    press(page, "Start import")
     seen(main_text(page, "The row ends in the middle"))
     seen(main_text(page, "No assistant reply").or_(main_text(page, "The last message is no reply")))
     with page.expect_download() as download:
-        press(page, "Errors", "link")
+        press(page, "Every fault", "link")
     assert len(Path(download.value.path()).read_text().splitlines()) == 2
     return made
 

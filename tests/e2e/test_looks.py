@@ -33,6 +33,7 @@ PAGES = {
     "data-empty": "No data yet",
     "import": "No assistant reply",
     "import-receiving": "The file is still arriving.",
+    "import-mapping": "How it is read",
     "import-checking": "37 %",
     "import-failed": "The file was refused.",
     "version": "Half of the rows have",

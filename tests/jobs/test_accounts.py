@@ -19,14 +19,14 @@ from tensorant_app.domain.money import HourlyRate
 from tensorant_app.providers.base import Listed, LogLine, MachineRequest
 from tensorant_app.services import accounts, machines, strays
 from tests import factories
-from tests.conftest import Clock
+from tests.conftest import EACH_DATABASE, Clock
 from tests.fakes import INSTALLATION
 from tests.jobs.renting import STOPS, Rented
 from trainer.contract import Outcome, Phase
 
 
 @pytest.fixture
-def rented(sqlite_database: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Rented:
+def rented(chosen_database: str, clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Rented:
     return Rented(factories.make_caller(), clock, monkeypatch)
 
 
@@ -448,6 +448,7 @@ class TestRestarts:
         assert rented.row(machine_id).boots == 1
 
 
+@EACH_DATABASE
 class TestLostAnswers:
     def test_it_is_found_by_its_name_within_seconds_and_asked_once(self, rented: Rented) -> None:
         rented.provider.after_create = lose_answer
@@ -521,6 +522,18 @@ class TestLostAnswers:
         assert rented.provider.twins == []
         assert "reappear" in rented.verbs(machine_id)
 
+    def test_one_that_was_heard_and_never_listed_is_lost_without_a_person(self, rented: Rented) -> None:
+        """Its key was revoked all the while, and somebody deleted it at the provider."""
+        rented.provider.after_create = lose_answer
+        machine_id = rented.ask()
+        rented.provider.machines.clear()
+        rented.beats(machine_id)
+
+        rented.after(minutes=13, step=10)
+
+        assert rented.row(machine_id).reason == "lost"
+        assert rented.row(machine_id).state in {MachineState.RELEASING, MachineState.RELEASED}
+
 
 class TestReleasing:
     @pytest.fixture
@@ -592,6 +605,7 @@ class TestReleasing:
         assert rented.verbs(machine_id)[-3:] == ["reappear", "swept", "confirm"]
 
 
+@EACH_DATABASE
 class TestThreeStops:
     """Each ends an overdue machine while the other two are switched off."""
 
@@ -635,6 +649,33 @@ class TestThreeStops:
 
         assert rented.provider.machines == {}
 
+    @pytest.mark.parametrize("is_wanted", [True, False], ids=["its work has ended", "past its deadline"])
+    def test_the_sweep_ends_one_that_nobody_had_found_yet_and_its_row_knows(
+        self, rented: Rented, is_wanted: bool
+    ) -> None:
+        """Its answer was lost; the sweep sees it before any look at the account does."""
+        rented.provider.after_create = lose_answer
+        rented.kinds = {machines.TEND}
+        machine_id = rented.ask()
+        row = rented.row(machine_id)
+        if is_wanted:
+            with unit_of_work() as session:
+                machines.want_release(session, Use.RUN, row.subject_id)
+        else:
+            rented.clock.at = row.deadline + machines.LATE
+        rented.kinds = {accounts.SWEEP}
+        with unit_of_work() as session:
+            promise(session, accounts.SWEEP, factories.ACCOUNT)
+        rented.after(seconds=4)
+        assert rented.provider.machines == {}
+        assert rented.row(machine_id).state is MachineState.RELEASING
+        assert rented.row(machine_id).billed_ids == [f"id-{row.name}"], "it is paid for"
+
+        rented.kinds = STOPS
+        rented.after(minutes=12, step=10)
+
+        assert rented.row(machine_id).state is MachineState.RELEASED
+
     def test_the_sweep_leaves_alone_what_works_within_its_time(self, rented: Rented) -> None:
         machine_id = rented.ask()
         rented.rederive()
@@ -645,6 +686,7 @@ class TestThreeStops:
         assert rented.row(machine_id).state is MachineState.HELD
 
 
+@EACH_DATABASE
 class TestStrays:
     def test_one_that_no_row_knows_is_shown_with_its_price_and_never_deleted_by_itself(self, rented: Rented) -> None:
         rented.provider.twins = [stranger("tune-forgotten", "pod_f"), stranger("my-notebook", "pod_n", None)]
@@ -703,7 +745,7 @@ def test_a_stop_keeps_the_machine_until_somebody_decides(rented: Rented) -> None
     rented.beats(machine_id)
     rented.after(seconds=30)
     with unit_of_work() as session:
-        machines.want_stop(session, Use.RUN, session.get_one(Machine, machine_id).subject_id, 1)
+        machines.want_stop(session, session.get_one(Machine, machine_id))
     rented.after(minutes=1)
 
     assert rented.row(machine_id).state is MachineState.STOPPED

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -13,14 +14,15 @@ from sqlmodel import select
 
 from jobs import broker
 from jobs import imports as job
-from tensorant_app.db.datasets import ImportEvent
+from tensorant_app.db.datasets import Import, ImportEvent
 from tensorant_app.db.promise import Promise, claim_due, promise
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller
 from tensorant_app.providers.storage import FolderStore
-from tensorant_app.services import imports, work
+from tensorant_app.services import import_previews, imports, work
 from tensorant_app.services.connections import store
+from tensorant_app.services.import_previews import Chosen
 from tensorant_app.settings import get_settings
 from tests import data, factories
 from tests.conftest import Clock
@@ -71,6 +73,71 @@ def test_the_same_hint_twice_reads_once(caller: Caller, import_id: UUID) -> None
     assert verbs(import_id) == ["receive", "check", "done"]
     assert promised() == []
     assert files() == []
+
+
+class TestLooking:
+    """The first rows of an upload, before a person says how it is read."""
+
+    @pytest.fixture
+    def upload_id(self, caller: Caller, tmp_path: Path) -> Callable[[bytes], UUID]:
+        dataset_id = data.make_dataset(caller, make_plain_base(tmp_path / "base"))
+
+        def arrive(body: bytes) -> UUID:
+            with unit_of_work() as session:
+                found = imports.start_import(session, caller, dataset_id, "fragen.csv")
+            store().put(imports.source_key(found), body)
+            with unit_of_work() as session:
+                imports.await_person(session, caller, found)
+            read(found)
+            return found
+
+        return arrive
+
+    def test_a_table_waits_and_is_read_by_the_columns_that_were_chosen(
+        self, caller: Caller, upload_id: Callable[[bytes], UUID]
+    ) -> None:
+        table = 'frage,antwort\n"Größe?","Zwei <|im_end|>"\n"zu viel",a,b\n"Alter?",""\nEnde?,Ja\n'
+        found = upload_id(table.encode())
+        assert data.show_import(caller, found).state is ImportState.RECEIVING
+        assert promised() == []
+
+        chosen = Chosen("prompt_completion", {"prompt": "frage", "completion": "antwort"})
+        with unit_of_work() as session:
+            import_previews.start_reading(session, caller, found, chosen)
+        read(found)
+
+        view = data.show_import(caller, found)
+        assert (view.state, view.accepted, view.rejected, view.reason) == (ImportState.READY, 2, 2, None)
+        lines = store().fetch(imports.bad_rows_key(found)).read_text().splitlines()
+        assert [(row["row"], row["line"], row["raw"]) for row in map(json.loads, lines)] == [
+            (2, 3, '"zu viel",a,b'),
+            (3, 4, {"frage": "Alter?", "antwort": ""}),
+        ]
+        warned = store().fetch(imports.warnings_key(found)).read_text()
+        assert '"control_token"' in warned
+
+    def test_a_file_that_no_mapping_helps_fails_at_once(
+        self, caller: Caller, upload_id: Callable[[bytes], UUID]
+    ) -> None:
+        view = data.show_import(caller, upload_id(b'{"prompt": "a", "chosen": "b", "rejected": "c"}\n'))
+
+        assert view.state is ImportState.FAILED
+        assert view.reason is not None
+        assert view.reason.startswith("The file holds preferences")
+
+    def test_a_lost_promise_to_look_is_made_again_by_the_row(
+        self, caller: Caller, upload_id: Callable[[bytes], UUID]
+    ) -> None:
+        found = upload_id(b"frage,antwort\na,b\n")
+        with unit_of_work() as session:
+            imports.promise_all(session)
+        assert promised() == []
+
+        with unit_of_work() as session:
+            session.get_one(Import, found).previewed = False
+            imports.promise_all(session)
+
+        assert [claim.subject_id for claim in claim_due()] == [found]
 
 
 def test_a_worker_that_died_while_storing_leaves_a_file_to_read_again(

@@ -27,6 +27,7 @@ from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import MachineRequest
 from tensorant_app.services import drafts, evaluations, machines, recoveries, runs
 from tests import factories
+from tests.conftest import EACH_DATABASE
 from tests.jobs.test_runs import World, caller, launch, load, run_id, world
 from trainer.contract import CONSOLE, Ask, Outcome, Phase, Words
 from trainer.contract import load as read
@@ -53,6 +54,7 @@ def words(world: World, run_id: UUID, attempt: int = 1) -> Words:
     return read(Words, (world.volume / f"runs/{run_id}/in/{attempt}/{CONSOLE}").read_text())
 
 
+@EACH_DATABASE
 class TestPausing:
     def test_the_trainer_is_asked_and_the_machine_goes_once_it_has_saved(
         self, world: World, training: UUID, caller: Caller
@@ -124,6 +126,7 @@ class TestPausing:
             act(recoveries.pause_run, caller, training)
 
 
+@EACH_DATABASE
 class TestOverrunning:
     @pytest.fixture
     def overrun(self, world: World, training: UUID) -> UUID:
@@ -266,6 +269,7 @@ class TestCapacity:
         assert world.provider.asked == [f"tune-{later}"]
 
 
+@EACH_DATABASE
 class TestQueueing:
     @pytest.fixture(autouse=True)
     def one_slot(self, world: World, caller: Caller) -> None:
@@ -323,6 +327,7 @@ class TestQueueing:
         assert world.provider.asked == [f"tune-{other}"]
 
 
+@EACH_DATABASE
 class TestConfirming:
     @pytest.fixture
     def checking(self, world: World, run_id: UUID) -> UUID:
@@ -382,6 +387,34 @@ class TestConfirming:
 
         assert load(checking).state is RunState.CANCELLED
         assert act(drafts.create_retry_draft, caller, checking)
+
+    def test_a_run_that_was_paused_meanwhile_stays_paused(self, world: World, checking: UUID, caller: Caller) -> None:
+        act(recoveries.pause_run, caller, checking)
+        world.clock.advance(minutes=11)
+        self.not_listed(world)
+
+        act(recoveries.confirm_run_absent, caller, checking)
+
+        assert load(checking).state is RunState.PAUSED
+        assert world.machines()[-1].state is MachineState.ABSENT
+
+    def test_a_run_that_goes_on_asks_for_no_other_machine_before_the_first_is_settled(
+        self, world: World, checking: UUID, caller: Caller
+    ) -> None:
+        act(recoveries.pause_run, caller, checking)
+        act(recoveries.resume_run, caller, checking)
+        world.clock.advance(minutes=30)
+        world.settle()
+        assert len(world.machines()) == 1
+        assert load(checking).state is RunState.QUEUED
+        self.not_listed(world)
+        world.provider.before_create = lambda request: None
+
+        act(recoveries.confirm_run_absent, caller, checking)
+        world.settle()
+
+        assert load(checking).state is RunState.LAUNCHING
+        assert world.provider.asked == [f"tune-{checking}-2"]
 
 
 def test_a_machine_that_never_started_fails_the_run_in_the_providers_words(world: World, run_id: UUID) -> None:

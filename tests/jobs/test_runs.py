@@ -113,7 +113,7 @@ def answer_of(row: int, exact: bool) -> Answer:
 
 
 @pytest.fixture
-def world(sqlite_database: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
+def world(chosen_database: str, clock: Clock, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> World:
     broker.load_actors()
     provider = FakeProvider(THIS_COMPUTER)
     world = World(provider, clock)

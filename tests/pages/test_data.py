@@ -20,6 +20,8 @@ from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.splits import Counts, Fractions
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.data import DataState
+from tensorant_app.pages.import_findings import FindingsState
+from tensorant_app.pages.import_mapper import MapperState
 from tensorant_app.pages.imports import ImportPageState
 from tensorant_app.pages.rows import RowsState
 from tensorant_app.pages.split_form import read_seed, read_shares
@@ -27,7 +29,7 @@ from tensorant_app.pages.tokens import TokensState
 from tensorant_app.pages.versions import VersionPageState
 from tensorant_app.services.connections import store
 from tensorant_app.services.examples import Stretch, stretches
-from tensorant_app.services.imports import errors_key
+from tensorant_app.services.imports import errors_key, preview_key, source_key, warnings_key
 from tensorant_app.services.versions import frozen_key
 from tests.factories import REPORT, make_project, make_version
 from tests.pages.conftest import visit
@@ -108,15 +110,32 @@ class TestImport:
     def test_errors_stand_by_kind_and_the_address_chooses_one(self, owner: Person, project_id: UUID) -> None:
         path = make_import(owner, project_id, rejected=3)
 
-        state = visit(ImportPageState, owner, path, "load")
-        assert [(group.title, group.rows, group.is_open) for group in state.groups] == [
+        state = visit(FindingsState, owner, path, "load")
+        assert [(group.title, group.rows, group.is_open) for group in state.errors] == [
             ("No assistant reply", "2", True),
             ("Not valid JSON", "1", False),
         ]
         assert [fault.row for fault in state.faults] == ["2", "3"]
 
-        state = visit(ImportPageState, owner, f"{path}?kind=not_json", "load")
+        state = visit(FindingsState, owner, f"{path}?kind=not_json", "load")
         assert (state.kind, [fault.message for fault in state.faults]) == ("Not valid JSON", ["Row 1."])
+
+    def test_warnings_stand_by_kind_beside_the_errors(self, owner: Person, project_id: UUID) -> None:
+        path = make_import(owner, project_id, rejected=1)
+        notices = [{"row": None, "line": None, "path": "x", "code": "column_left_out", "message": "The column x …"}]
+        notices += [{"row": n, "line": n, "path": "", "code": "html", "message": f"Row {n}: HTML."} for n in (4, 4, 9)]
+        lines = "".join(json.dumps(notice) + "\n" for notice in notices)
+        store().put(warnings_key(UUID(path.rpartition("/")[2])), lines.encode())
+
+        state = visit(FindingsState, owner, f"{path}?kind=html", "load")
+        assert [(group.title, group.rows) for group in state.warnings] == [
+            ("HTML in the text", "2"),
+            ("A column that is not kept", "1"),
+        ]
+        assert ([fault.row for fault in state.faults], state.warned) == (["4", "4", "9"], "4 places")
+
+        state = visit(FindingsState, owner, f"{path}?kind=column_left_out", "load")
+        assert [(fault.row, fault.message) for fault in state.faults] == [("file", "The column x …")]
 
     def test_rows_with_errors_stay_out_only_where_one_says_so(self, owner: Person, project_id: UUID) -> None:
         state = visit(ImportPageState, owner, make_import(owner, project_id, rejected=3), "load")
@@ -141,6 +160,76 @@ class TestImport:
 def visit_newest(session: Session) -> str:
     query = select(DatasetVersion.id).order_by(col(DatasetVersion.number).desc())
     return str(session.exec(query).first())
+
+
+class TestMapper:
+    """A table of unknown columns waits for a person."""
+
+    @pytest.fixture
+    def path(self, owner: Person, project_id: UUID) -> str:
+        path = make_import(owner, project_id, rejected=0)
+        import_id = UUID(path.rpartition("/")[2])
+        rows = [[1, 2, {"frage": "Größe?", "antwort": "Zwei"}], [2, 3, {"frage": "Alter?", "antwort": ""}]]
+        found = {"kind": "csv", "wrapping": "gzip", "columns": ["frage", "antwort"], "mapping": None}
+        store().put(preview_key(import_id), json.dumps({**found, "question": "Say which.", "records": rows}).encode())
+        store().put(source_key(import_id), b"frage,antwort")
+        with unit_of_work() as session:
+            row = session.get_one(Import, import_id)
+            row.state, row.arrived, row.previewed = ImportState.RECEIVING, True, True
+        return path
+
+    def test_it_says_what_the_file_is_and_asks_which_column_holds_what(self, owner: Person, path: str) -> None:
+        state = visit(MapperState, owner, path, "load")
+
+        assert (state.kind, state.question) == ("comma-separated table, in gzip", "Say which.")
+        assert [column.value for column in state.columns] == ["frage", "antwort"]
+        assert (state.layout, state.samples, state.is_complete) == ("", [], False)
+
+    def test_the_first_rows_change_with_every_choice_and_name_what_is_wrong(self, owner: Person, path: str) -> None:
+        state = visit(MapperState, owner, path, "load")
+
+        run(call(state, "choose_layout", "prompt_completion"))
+        assert [one.wrong for one in state.fields_of_layout][:2] == [
+            "Choose the column that holds the prompt.",
+            "Choose the column that holds the completion.",
+        ]
+        run(call(state, "choose_column", "prompt", "frage"))
+        run(call(state, "choose_column", "completion", "frage"))
+        assert state.fields_of_layout[0].wrong == "The column frage is chosen twice; each may fill one field."
+
+        run(call(state, "choose_column", "completion", "antwort"))
+        assert (state.error, state.is_complete) == ("", True)
+        assert [bubble.words for bubble in state.samples[0].chat] == ["Größe?", "Zwei"]
+        assert state.samples[1].faults == [
+            "Row 2 (line 3): antwort is empty, and nothing is called; write the reply to learn."
+        ]
+
+    def test_the_import_starts_when_the_person_says_so_and_only_once(self, owner: Person, path: str) -> None:
+        state = visit(MapperState, owner, path, "load")
+        run(call(state, "choose_layout", "prompt_completion"))
+        run(call(state, "start"))
+        assert state.fields["prompt"] == "Choose the column that holds the prompt."
+
+        run(call(state, "choose_column", "prompt", "frage"))
+        run(call(state, "choose_column", "completion", "antwort"))
+        run(call(state, "start"))
+
+        with reading() as session:
+            row = session.get_one(Import, UUID(path.rpartition("/")[2]))
+            assert (row.state, row.mapping) == (
+                ImportState.CHECKING,
+                {"layout": "prompt_completion", "columns": {"prompt": "frage", "completion": "antwort"}},
+            )
+        run(call(state, "start"))
+        assert "does not wait for this any more" in state.error
+
+    def test_a_viewer_sees_it_and_starts_nothing(self, viewer: Person, path: str) -> None:
+        state = visit(MapperState, viewer, path, "load")
+        assert state.is_there
+
+        run(call(state, "start"))
+
+        assert "viewer" in state.error
 
 
 class TestVersion:

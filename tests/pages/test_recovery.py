@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -24,6 +25,7 @@ from tests.factories import ask_machine, make_run, make_scorer
 from tests.pages.conftest import visit
 from tests.people import Person
 from tests.states import call, run
+from trainer.contract import Outcome, Result
 
 
 def address(run_id: UUID) -> str:
@@ -128,6 +130,28 @@ def test_what_lies_on_the_machines_own_disk_is_handed_in(owner: Person) -> None:
 
     assert (ways.is_pod_local, ways.was_refused, ways.uploaded) == (True, True, "../x leads out of the archive.")
     assert "own disk" in ways.extend
+    assert ("has not said" in ways.hand_in, ways.next) == (True, "cancel")
+
+
+def test_what_was_fetched_before_the_pod_went_is_handed_in_all_the_same(owner: Person) -> None:
+    run_id = rented(owner, RunState.NEEDS_RECOVERY, MachineState.RELEASED, options={"storage": "pod"})
+
+    ways = page(owner, run_id).ways
+
+    assert (ways.is_pod_local, "are gone" in ways.hand_in, ways.next) == (True, True, "cancel")
+
+
+def test_where_the_pod_said_that_its_adapter_is_finished_handing_it_in_is_the_next_step(owner: Person) -> None:
+    run_id = rented(owner, RunState.NEEDS_RECOVERY, MachineState.STOPPED, options={"storage": "pod"})
+    with unit_of_work() as session:
+        machine = session.exec(select(Machine).where(Machine.subject_id == run_id)).one()
+        machine.result = asdict(Result(machine.name, 1, 1, Outcome.DONE, "now", 9.0, 100))
+
+    seen = page(owner, run_id)
+
+    assert ("runpodctl send" in seen.ways.hand_in, seen.ways.next) == (True, "verify")
+    assert "own disk" in seen.trouble.lost
+    assert "what was not fetched from it is lost" in seen.head.cancel_lead
 
 
 @pytest.mark.parametrize("typed", ["", "soon", "0", "1000000"])

@@ -30,6 +30,8 @@ class RealTrainer:
     python: Path
     threads: int | None = None
     clock: Clock = field(default_factory=RealClock)
+    bases: Path | None = None
+    """Base models that the image holds, as `<name>/<revision>`."""
 
     def start(self, container: Container, at: datetime) -> ProcessTrainer:
         return ProcessTrainer(self, container, at)
@@ -108,4 +110,5 @@ class ProcessTrainer:
         threads = {"OMP_NUM_THREADS": str(self._trainer.threads)} if self._trainer.threads else {}
         path = f"{self._container.disk / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
         place = {"PATH": path, "TENSORANT_MOUNT": str(self._home)}
-        return {**kept, **asked, **threads, **place, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}
+        baked = {"TENSORANT_BASES": str(self._trainer.bases)} if self._trainer.bases else {}
+        return {**kept, **asked, **threads, **baked, **place, "PYTHONPATH": str(ROOT), "PYTHONUNBUFFERED": "1"}

@@ -8,7 +8,10 @@ from datetime import UTC, datetime, timedelta
 
 from tests.runpod_emulator.simulated_files import Folder, adapter_files, answers_of
 from tests.runpod_emulator.workers import Container, Exit, gpu_trouble
+from trainer.boot_guards import zip_adapter
+from trainer.boot_teller import Teller
 from trainer.contract import (
+    FILES_VARIABLE,
     MANIFEST,
     RESULT,
     Ask,
@@ -20,6 +23,7 @@ from trainer.contract import (
     Result,
     Status,
     TrainJob,
+    unpack_files,
 )
 
 SLICE = 5.0
@@ -80,6 +84,7 @@ class SimulatedTrainer:
         self._step, self._phase = 0, Phase.PREPARING
         self._folder: Folder | None = None
         self._job: TrainJob | EvaluateJob | None = None
+        self._teller: Teller | None = None
         self._life = self._live()
 
     def advance(self, to: datetime) -> Exit | None:
@@ -91,6 +96,9 @@ class SimulatedTrainer:
                 return Exit(self._at, end.value or 0)
         if self._folder is not None and self._phase is not Phase.ENDED:
             self._beat(to)
+        if self._teller is not None:
+            self._at = max(self._at, to)
+            self._teller.tell()
         return None
 
     def kill(self) -> None:
@@ -99,15 +107,22 @@ class SimulatedTrainer:
     def _live(self) -> Generator[float, None, int]:
         key = self._container.value_of("--job")
         volume = self._container.volume
+        if volume is not None and (packed := self._container.env.get(FILES_VARIABLE)):
+            unpack_files(packed, volume)
         if key is None or volume is None or not (volume / key).exists():
             self._container.say(self._at, f"The job {key} cannot be read.")
             return 2
         folder = self._folder = Folder.open(volume, key)
         self._job = folder.job
+        if self._container.env.get("TENSORANT_STORAGE") == "pod":
+            self._teller = Teller(folder.outputs, self._say, self._now)
         if not (folder.outputs / RESULT).exists():
             boot = folder.boot(self._at)
             self._container.say(self._at, f"{folder.job.machine}, attempt {folder.job.attempt}, boot {boot}")
             yield from self._work(folder, boot)
+        if self._teller is not None:
+            zip_adapter(volume, folder.outputs / RESULT, lambda text: self._container.say(self._at, text))
+            self._teller.ends()
         if self._script.exits:
             return 0
         yield from self._hold()
@@ -196,6 +211,12 @@ class SimulatedTrainer:
             if self._script.self_release is not None and waited >= self._script.self_release:
                 waited = 0.0
                 self._container.release()
+
+    def _say(self, line: bytes) -> None:
+        self._container.say(self._at, line.decode())
+
+    def _now(self) -> float:
+        return self._at.timestamp()
 
     def _enter(self, phase: Phase) -> None:
         self._phase = phase

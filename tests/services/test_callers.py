@@ -49,6 +49,7 @@ from tensorant_app.services import (
     evaluations,
     examples,
     gpus,
+    import_previews,
     imports,
     launches,
     links,
@@ -85,6 +86,7 @@ from tests import factories
 from tests.plain_base import REPO_ID as BASE_REPO_ID
 from tests.plain_base import REVISION as BASE_REVISION
 from tests.plain_base import make_plain_base
+from tests.web.world import put_preview
 from trainer.contract import MASK, Base, Split
 
 NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.own_row"}
@@ -103,6 +105,8 @@ class World:
     project_id: UUID
     dataset_id: UUID
     receiving: UUID
+    waiting: UUID
+    """An upload whose first rows can be seen."""
     checking: UUID
     ready: UUID
     draft_version: UUID
@@ -188,6 +192,7 @@ CASES: dict[str, Case] = {
     "datasets.show_import_page": Case(Permission.SEE, lambda s, c, w: datasets.show_import_page(s, c, w.ready)),
     "downloads.adapter_zip": Case(Permission.SEE, lambda s, c, w: downloads.adapter_zip(s, c, w.scored_run)),
     "downloads.answers": Case(Permission.SEE, lambda s, c, w: downloads.answers(s, c, w.baseline)),
+    "downloads.import_bad_rows": Case(Permission.SEE, lambda s, c, w: downloads.import_bad_rows(s, c, w.ready)),
     "downloads.import_errors": Case(Permission.SEE, lambda s, c, w: downloads.import_errors(s, c, w.ready)),
     "downloads.job_files": Case(Permission.SEE, lambda s, c, w: downloads.job_files(s, c, w.draft_run)),
     "drafts.copy_to_form": Case(Permission.PREPARE, lambda s, c, w: drafts.copy_to_form(s, c, w.draft_run)),
@@ -231,6 +236,7 @@ CASES: dict[str, Case] = {
     ),
     "projects.show_project": Case(Permission.SEE, lambda s, c, w: projects.show_project(s, c, w.project_id)),
     "row_errors.group_errors": Case(Permission.SEE, lambda s, c, w: row_errors.group_errors(s, c, w.ready)),
+    "row_errors.group_warnings": Case(Permission.SEE, lambda s, c, w: row_errors.group_warnings(s, c, w.ready)),
     "row_errors.rows_with": Case(Permission.SEE, lambda s, c, w: row_errors.rows_with(s, c, w.ready, "a")),
     "run_details.show_details": Case(
         Permission.SEE, lambda s, c, w: run_details.show_details(s, c, w.project_id, w.scored_run)
@@ -271,6 +277,14 @@ CASES: dict[str, Case] = {
     "imports.start_import": Case(
         Permission.PREPARE, lambda s, c, w: imports.start_import(s, c, w.dataset_id, "new.jsonl")
     ),
+    "import_previews.show_preview": Case(Permission.SEE, lambda s, c, w: import_previews.show_preview(s, c, w.waiting)),
+    "import_previews.start_reading": Case(
+        Permission.PREPARE,
+        lambda s, c, w: import_previews.start_reading(
+            s, c, w.waiting, import_previews.Chosen("chat", {"messages": "messages"})
+        ),
+    ),
+    "imports.await_person": Case(Permission.PREPARE, lambda s, c, w: imports.await_person(s, c, w.receiving)),
     "imports.check_import": Case(Permission.PREPARE, lambda s, c, w: imports.check_import(s, c, w.receiving)),
     "imports.cancel_import": Case(Permission.PREPARE, lambda s, c, w: imports.cancel_import(s, c, w.checking)),
     "imports.show_import": Case(Permission.SEE, lambda s, c, w: imports.show_import(s, c, w.ready)),
@@ -381,6 +395,7 @@ def world(caller: Caller) -> World:
             project_id=project.id,
             dataset_id=dataset_id,
             receiving=_import(session, dataset_id, ImportState.RECEIVING, size=2),
+            waiting=_import(session, dataset_id, ImportState.RECEIVING, size=2),
             checking=_import(session, dataset_id, ImportState.CHECKING),
             ready=frozen.import_id,
             draft_version=factories.make_version(session, project, state=VersionState.DRAFT).id,
@@ -404,6 +419,9 @@ def world(caller: Caller) -> World:
     make_plain_base(get_settings().bases_dir / "plain")
     store().put(imports.source_key(found.receiving), b"{}")
     store().put(imports.errors_key(found.ready), b'{"row": 1, "line": 1, "path": "", "code": "a", "message": "b"}\n')
+    store().put(imports.bad_rows_key(found.ready), b"{}\n")
+    store().put(imports.source_key(found.waiting), b"{}")
+    put_preview(found.waiting)
     store().put(DOWNLOAD, b"{}")
     _write_frozen(str(frozen.content_sha256))
     return found

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from tensorant_app.cli import app
 from tensorant_app.domain.data_codes import CODES, FileCode, NoticeCode, RowCode
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.services import data_check
+from tensorant_app.services import bases, data_check
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -113,7 +113,7 @@ def test_what_is_asked_wrongly_is_said_in_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(Invalid, match=r"There is no format csvv\. Use auto, chat"):
         data_check.layout_named("csvv")
     with pytest.raises(Invalid, match=r"holds no tokenizer\.json"):
-        data_check.tokens_of(tmp_path)
+        bases.tokens_of(tmp_path)
 
 
 def test_control_tokens_are_those_of_the_tokenizer_that_is_named(tmp_path: Path) -> None:
@@ -121,7 +121,7 @@ def test_control_tokens_are_those_of_the_tokenizer_that_is_named(tmp_path: Path)
     (tmp_path / "tokenizer.json").write_text(json.dumps({"added_tokens": tokens}))
     path = write(tmp_path, chat("Say <turn>", "yes"), chat("Say <|im_end|>", "no"))
 
-    own = data_check.check_file(path, tokens=data_check.tokens_of(tmp_path))
+    own = data_check.check_file(path, tokens=bases.tokens_of(tmp_path))
     common = data_check.check_file(path)
 
     assert [(w["row"], w["code"]) for w in own.warnings] == [(1, "control_token")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import timedelta
@@ -25,8 +26,11 @@ from tensorant_app.domain.offers import Offer, Stock
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import RENTED_ONLY, Check, Finding, Verdict
 from tensorant_app.domain.runs import RunState
+from tensorant_app.pages.launch_words import card_of
 from tensorant_app.providers.registry import PROVIDERS, STORES
 from tensorant_app.services import launches, offers, previews, projects, readiness, runs
+from tensorant_app.services.connections import store
+from tensorant_app.services.own_disk_checks import check_own_disk
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.conftest import Clock
@@ -191,7 +195,6 @@ def drop_image(ground: Ground) -> None:
     ("spoil", "check", "words"),
     [
         (lose_compute, Check.COMPUTE, "RunPod refuses the key"),
-        (remove_storage, Check.STORAGE, "not connected"),
         (save_storage_anew, Check.STORAGE, "being checked"),
         (shrink_volume, Check.SPACE, "has 0 GB in all"),
         (take_old_gpu, Check.GPU, "older than NVIDIA Ampere"),
@@ -272,6 +275,56 @@ def test_a_run_on_this_computer_is_asked_none_of_it(caller: Caller, clock: Clock
         subject = readiness.read_subject(session, run_id)
 
     assert not {one.check for one in readiness.check_all_but_trainer(subject)} & RENTED_ONLY
+
+
+class TestWithoutANetworkVolume:
+    """Files come with the create call, the base model in the image; both are looked at before anything is paid for."""
+
+    BASES = f"others/model@{'b' * 40},tests/tiny-llama@{factories.REVISION}"
+
+    @pytest.fixture(autouse=True)
+    def without(self, ground: Ground) -> None:
+        remove_storage(ground)
+        ground.monkeypatch.setenv("TENSORANT_TRAINER_BASES", self.BASES)
+        get_settings.cache_clear()
+
+    def test_it_may_be_launched_and_is_told_what_that_means(self, ground: Ground) -> None:
+        assert ground.refused() == {}
+        warning = ground.preview()[Check.STORAGE]
+        assert warning.verdict is Verdict.WARN
+        assert "You fetch adapter.zip from the stopped Pod" in warning.sentence
+        assert "60 GB. Of a stopped Pod it costs about $12.00 a month" in ground.preview()[Check.SPACE].sentence
+
+    def test_too_many_rows_are_refused_and_the_way_out_named(self, ground: Ground) -> None:
+        version = f"versions/{factories.REPORT['content_sha256']}"
+        store().put(f"{version}/train.parquet", random.Random(1).randbytes(66_000))
+
+        assert "Connect a volume under Connections" in ground.refused()[Check.STORAGE]
+
+    def test_as_many_as_fit_are_not(self, ground: Ground) -> None:
+        version = f"versions/{factories.REPORT['content_sha256']}"
+        store().put(f"{version}/train.parquet", random.Random(1).randbytes(64_000))
+
+        assert Check.STORAGE not in ground.refused()
+
+    @pytest.mark.parametrize("known", ["", f"tests/tiny-llama@{'c' * 40}"])
+    def test_a_base_model_that_is_not_in_the_image_is_refused(self, ground: Ground, known: str) -> None:
+        ground.monkeypatch.setenv("TENSORANT_TRAINER_BASES", known)
+        get_settings.cache_clear()
+
+        assert "not built into the trainer's image" in ground.refused()[Check.BASE]
+
+    def test_a_disk_that_is_too_small_is_refused(self, ground: Ground) -> None:
+        own = check_own_disk(20, 21 * 10**9, 3)
+
+        assert (own.verdict, "Raise the container disk" in own.sentence) == (Verdict.REFUSE, True)
+
+    def test_the_launch_dialog_says_who_fetches_what_and_what_the_disk_costs(self, ground: Ground) -> None:
+        with reading() as session:
+            card = card_of(launches.show_launch(session, ground.caller, ground.run_id))
+
+        assert "you fetch adapter.zip from it and hand it in" in card.at_limit
+        assert "about $12.00 a month" in card.at_limit
 
 
 class TestTheBudget:

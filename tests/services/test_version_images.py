@@ -10,13 +10,14 @@ from uuid import UUID
 import pyarrow.parquet as pq
 import pytest
 
+from jobs import broker
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, NotFound
 from tensorant_app.domain.images import stored_images
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.splits import Counts
-from tensorant_app.services import data_check, evaluations, imports, version_images, versions
+from tensorant_app.services import data_check, evaluations, import_previews, imports, version_images, versions
 from tensorant_app.services.connections import store
 from tensorant_app.services.image_files import IMAGES, THUMBNAILS
 from tests import data, factories
@@ -163,6 +164,24 @@ def test_an_archive_whose_images_leave_its_folder_is_refused_whole(
 
     assert view.state is ImportState.FAILED
     assert "lies outside the archive's folder" in str(view.reason)
+
+
+def test_a_preview_of_a_vision_projects_upload_shows_rows_with_images(
+    caller: Caller, vision: UUID, tmp_path: Path
+) -> None:
+    path = pack(tmp_path / "rows.zip", rows_with_images()[-1:], images())
+    with unit_of_work() as session:
+        import_id = imports.start_import(session, caller, vision, path.name)
+    imports.receive_file(import_id, path)
+    with unit_of_work() as session:
+        imports.await_person(session, caller, import_id)
+    broker.perform(imports.REACT, str(import_id))
+
+    with reading() as session:
+        preview = import_previews.show_preview(session, caller, import_id)
+
+    assert preview is not None
+    assert [row.faults for row in preview.rows] == [()]
 
 
 def test_a_text_project_reads_no_images_and_says_so(caller: Caller, dataset_id: UUID, tmp_path: Path) -> None:

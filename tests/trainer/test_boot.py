@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -17,18 +18,26 @@ import pytest
 
 from tests.runpod_emulator import Emulator
 from tests.runpod_emulator.conftest import pod_body
+from trainer.boot_teller import Teller
 from trainer.contract import (
     CONSOLE,
+    FILES_VARIABLE,
     JOB,
     LOG,
+    LONGEST_TOLD,
+    METRICS,
     RESULT,
     Ask,
     AttemptKeys,
+    Failure,
     Outcome,
     Result,
+    Told,
     Words,
     dump,
     load,
+    pack_files,
+    read_told,
     seal_folder,
 )
 
@@ -296,3 +305,106 @@ def test_a_container_without_a_job_says_so(machine: Machine) -> None:
             check=False,
         )
         assert (ended.returncode, "without a job" in ended.stderr) == (2, True)
+
+
+class TestWithoutAVolume:
+    """Its files came in the environment; what it writes is told through the container's log."""
+
+    PACKED = pack_files({f"{KEYS.inputs}/{JOB}": b'{"from": "the environment"}', "versions/v/train.parquet": b"rows"})
+
+    @pytest.fixture
+    def pod(self, machine: Machine) -> Machine:
+        shutil.rmtree(machine.volume)
+        machine.volume.mkdir()
+        machine.environment |= {"TENSORANT_STORAGE": "pod", FILES_VARIABLE: self.PACKED}
+        return machine
+
+    def told(self, container: subprocess.Popen[str], until: str) -> list[Told]:
+        found = []
+        assert container.stdout is not None
+        for line in container.stdout:
+            if told := read_told(line.rstrip("\n")):
+                found.append(told)
+                if told.name == until:
+                    break
+        return found
+
+    def test_the_files_of_the_environment_lie_where_the_job_looks_for_them(self, pod: Machine) -> None:
+        pod.trains(
+            "import os; assert 'TENSORANT_FILES' not in os.environ\n"
+            + textwrap.dedent(FINISH).replace("ADAPTER", "None")
+        )
+
+        self.told(pod.boots(), RESULT)
+
+        assert (pod.volume / KEYS.inputs / JOB).read_text() == '{"from": "the environment"}'
+        assert (pod.volume / "versions/v/train.parquet").read_bytes() == b"rows"
+        assert not (pod.volume / "data/adapter.zip").exists()
+
+    def test_a_base_model_of_the_image_lies_where_one_of_a_volume_would(self, pod: Machine, tmp_path: Path) -> None:
+        (tmp_path / "baked/llama/abc").mkdir(parents=True)
+
+        self.told(pod.boots(TENSORANT_BASES=str(tmp_path / "baked")), RESULT)
+
+        assert (pod.volume / "bases/llama/abc").is_dir()
+
+    def test_files_that_cannot_be_read_or_lead_out_are_a_failure_with_a_reason(self, pod: Machine) -> None:
+        for packed in ("no files at all", pack_files({"../escaped": b"x"})):
+            told = self.told(pod.boots(TENSORANT_FILES=packed), RESULT)[-1]
+            failure = load(Result, told.text).failure
+            assert failure is not None
+            assert failure.code == "job_unreadable"
+            pod.volume.joinpath(KEYS.outputs, RESULT).unlink()
+        assert not pod.volume.parent.joinpath("escaped").exists()
+
+    def test_what_grows_is_told_by_line_and_the_result_last_when_the_zip_is_there(self, pod: Machine) -> None:
+        pod.trains(
+            f"""
+            from pathlib import Path
+            from trainer.contract import Outcome, Result, dump, seal_folder
+            out, adapter = Path({KEYS.outputs!r}), Path({KEYS.adapter!r})
+            adapter.mkdir(parents=True)
+            (adapter / "adapter_model.safetensors").write_bytes(b"weights")
+            seal_folder(adapter)
+            (out / "metrics.jsonl").write_text('{{"step": 1}}\\n{{"step": 2}}\\n{{"step": 3')
+            (out / "status.json").write_text('{{"phase": "training"}}')
+            (out / "result.json").write_text(
+                dump(Result("tune-a", 1, 1, Outcome.DONE, "now", 1.0, 1, adapter={KEYS.adapter!r}))
+            )
+            """
+        )
+
+        told = self.told(pod.boots(), RESULT)
+
+        assert (pod.volume / "data/adapter.zip").exists()
+        assert [one.name for one in told][-1] == RESULT
+        assert [one for one in told if one.name == METRICS] == [
+            Told(METRICS, 0, '{"step": 1}'),
+            Told(METRICS, 1, '{"step": 2}'),
+        ]
+        assert Told("status.json", None, '{"phase": "training"}') in told
+        assert "@tnsr" not in pod.log
+
+    def test_started_again_it_tells_the_end_and_trains_nothing(self, pod: Machine) -> None:
+        first = pod.boots()
+        self.told(first, RESULT)
+        first.terminate()
+        first.wait(timeout=20)
+
+        assert self.told(pod.boots(), RESULT)[-1].name == RESULT
+        assert (pod.volume / "starts").read_text() == "start\n"
+
+
+def test_a_sentence_that_is_too_long_for_a_log_is_told_shorter(tmp_path: Path) -> None:
+    failure = Failure("rows_unusable", "row 1 has no reply, " * 2_000, "Mend them.")
+    (tmp_path / RESULT).write_text(dump(Result("tune-a", 1, 1, Outcome.FAILED, "now", 1.0, 1, failure=failure)))
+    lines: list[bytes] = []
+    teller = Teller(tmp_path, lines.append)
+    teller.ends()
+
+    teller.tell()
+
+    told = read_told(lines[0].decode().rstrip("\n"))
+    assert told is not None
+    assert len(lines[0]) < LONGEST_TOLD
+    assert load(Result, told.text).failure is not None

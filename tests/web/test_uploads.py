@@ -54,13 +54,15 @@ def state_of(upload: str) -> ImportState:
         return session.get_one(Import, UUID(upload)).state
 
 
-def test_arrives_in_pieces_and_is_read(client: TestClient, member: Person, dataset: UUID) -> None:
+def test_arrives_in_pieces_and_waits_for_a_person_to_say_how_it_is_read(
+    client: TestClient, member: Person, dataset: UUID
+) -> None:
     upload = announce(client, member, dataset).json()["id"]
 
     offsets = [send(client, member, upload, at, FILE[at : at + 300]).json()["offset"] for at in range(0, 1000, 300)]
 
     assert offsets == [300, 600, 900, 1000]
-    assert state_of(upload) is ImportState.CHECKING
+    assert state_of(upload) is ImportState.RECEIVING
     assert store().fetch(imports.source_key(UUID(upload))).read_bytes() == FILE
     assert not list(get_settings().uploads_dir.iterdir())
     with reading() as session:

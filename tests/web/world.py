@@ -33,16 +33,19 @@ from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.pages.import_mapper import FieldRow
 from tensorant_app.pages.launch_words import LaunchCard
 from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
+from tensorant_app.services.image_cleaning import clean
 from tensorant_app.services.image_files import THUMBNAILS
-from tensorant_app.services.imports import errors_key
+from tensorant_app.services.imports import bad_rows_key, errors_key, preview_key, source_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
 from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_scorer, make_stray, make_version
 from tests.people import Person, make_person, sign_in
+from tests.pictures import picture
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
 
@@ -84,6 +87,7 @@ def _in(place: str = "") -> Callable[[World], str]:
 
 
 _FORM = {"kind": "fractions", "train": "0.8", "validation": "0.1", "test": "0.1", "seed": "42"}
+_MESSAGES = FieldRow("messages", "Messages", "messages", "")
 _IMPORT = _in("/data/imports/{world.import_id}")
 _VERSION = _in("/data/versions/{world.version_id}")
 
@@ -119,6 +123,18 @@ DATA_HANDLERS: dict[str, Case] = {
     "ImportPageState.ask_cancel": Case(arguments=lambda world, person: [True], path=_IMPORT, names_ours=True),
     "ImportPageState.cancel": Case(Role.MEMBER, path=_in("/data/imports/{world.upload_id}"), names_ours=True),
     "ImportPageState.make_version": Case(Role.MEMBER, lambda world, person: [_FORM], _IMPORT, names_ours=True),
+    "FindingsState.load": Case(path=_IMPORT, names_ours=True),
+    "MapperState.load": Case(path=_IMPORT, names_ours=True),
+    "MapperState.choose_layout": Case(arguments=lambda world, person: ["chat"], path=_IMPORT, names_ours=True),
+    "MapperState.choose_column": Case(
+        arguments=lambda world, person: ["messages", "messages"], path=_IMPORT, names_ours=True
+    ),
+    "MapperState.start": Case(
+        Role.MEMBER,
+        path=lambda world: waiting_import(world),
+        variables=lambda world: {"layout": "chat", "fields_of_layout": [_MESSAGES]},
+        names_ours=True,
+    ),
     "VersionPageState.load": Case(path=_VERSION, names_ours=True),
     "VersionPageState.watch": Case(path=_VERSION, names_ours=True),
     "VersionPageState.check": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
@@ -332,6 +348,7 @@ ROUTES: dict[str, Case] = {
     "GET /api/runs/{id}/adapter.zip": Case(names_ours=True),
     "GET /api/runs/{id}/job-files.zip": Case(names_ours=True),
     "GET /api/imports/{id}/errors.jsonl": Case(names_ours=True),
+    "GET /api/imports/{id}/bad-rows.jsonl": Case(names_ours=True),
     "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
     "GET /api/versions/{id}/images/{name}": Case(names_ours=True),
 }
@@ -368,8 +385,9 @@ def make_world() -> World:
     store().put(answers_key(run.baseline_id), b"")
     store().put("adapters/x.zip", b"zip")
     store().put(errors_key(source.id), b'{"row": 1, "line": 1, "path": "", "code": "not_json", "message": "No."}\n')
+    store().put(bad_rows_key(source.id), b"{}\n")
     put_examples(frozen_key(REPORT["content_sha256"]))
-    store().put(f"imports/{source.id}/{THUMBNAILS}/{'0' * 64}.webp", b"webp")
+    store().put(f"imports/{source.id}/{THUMBNAILS}/{'0' * 64}.webp", clean(picture(size=(320, 200))).thumbnail)
     return World(
         people=people | {Role.OWNER: owner},
         stranger=stranger,
@@ -452,6 +470,23 @@ def stray_of(world: World) -> str:
         return str(make_stray(session, organization_id, account).id)
 
 
+def waiting_import(world: World) -> str:
+    """The page of an upload whose first rows can be seen."""
+    put_preview(world.upload_id)
+    return f"/projects/{world.project_id}/data/imports/{world.upload_id}"
+
+
+def put_preview(import_id: UUID) -> None:
+    """A table of which no layout is recognised waits to be mapped."""
+    rows = [[1, 1, {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]}]]
+    found = {"kind": "jsonl", "wrapping": "", "columns": ["messages"], "mapping": None, "question": "Which?"}
+    store().put(preview_key(import_id), json.dumps({**found, "records": rows}).encode())
+    store().put(source_key(import_id), json.dumps(rows[0][2]).encode())
+    with unit_of_work() as session:
+        row = session.get_one(Import, import_id)
+        row.arrived = row.previewed = True
+
+
 def failed_run(world: World) -> UUID:
     with unit_of_work() as session:
         session.get_one(Run, world.run_id).state = RunState.FAILED
@@ -510,7 +545,8 @@ def _steady(table: sa.Table) -> list[sa.Column[Any]]:
 
 def put_examples(folder: str, lengths: Sequence[int] = (2,)) -> None:
     """A row of each length in each split, with its mask."""
-    example = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
+    content = [{"type": "image", "image": f"{'0' * 64}.png"}, {"type": "text", "text": "Hi"}]
+    example = json.dumps({"messages": [{"role": "user", "content": content}]})
     rows = [*range(1, len(lengths) + 1)]
     for split in Split:
         _put_table(f"{folder}/{split.value}.parquet", {"row": rows, "example": [example] * len(rows)})

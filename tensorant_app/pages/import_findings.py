@@ -1,0 +1,168 @@
+"""What an import found: errors and warnings by kind, the rows of the chosen kind, and the rejected rows to take home."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import reflex as rx
+
+from tensorant_app import routes
+from tensorant_app.components.buttons import download_button
+from tensorant_app.components.callouts import callout
+from tensorant_app.components.cards import card, grid, stack
+from tensorant_app.components.links import bare_link
+from tensorant_app.components.tables import Column, cell, data_table, table_row
+from tensorant_app.components.texts import meta, mono, phone_only
+from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.data_codes import CODES, NoticeCode, RowCode
+from tensorant_app.pages.frame import segment
+from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
+from tensorant_app.pages.words import count
+from tensorant_app.services import row_errors
+from tensorant_app.services.row_errors import ErrorGroup, ErrorRow
+from tensorant_app.state import AppState, id_of
+
+
+@dataclass(frozen=True)
+class GroupRow:
+    code: str
+    title: str
+    hint: str
+    rows: str
+    href: str
+    is_open: bool
+
+
+@dataclass(frozen=True)
+class FaultRow:
+    row: str
+    line: str
+    path: str
+    message: str
+
+
+class FindingsState(AppState):
+    errors: list[GroupRow] = []
+    warnings: list[GroupRow] = []
+    warned: str = ""
+    """How many places the warnings name."""
+    kind: str = ""
+    faults: list[FaultRow] = []
+    fault_pages: Pages = Pages()
+
+    @rx.event
+    async def load(self) -> None:
+        """The kinds, and the rows of the one that the address names, else of the biggest."""
+        text, kind, start = segment(self, "imports"), query(self, "kind"), start_of(self)
+        found = await self._see(
+            lambda session, caller: (
+                row_errors.group_errors(session, caller, id_of(text)),
+                row_errors.group_warnings(session, caller, id_of(text)),
+            )
+        )
+        if found is None:
+            return
+        errors, warnings = found
+        kind = kind or next((group.code for group in (*errors, *warnings)), "")
+        page = await self._see(
+            lambda session, caller: row_errors.rows_with(session, caller, id_of(text), kind, start=start)
+        )
+        rows, total = page or ((), 0)
+        self.errors = [_group(self, group, kind) for group in errors]
+        self.warnings = [_group(self, group, kind) for group in warnings]
+        self.warned = count(sum(group.findings for group in warnings), "place")
+        self.kind = CODES[_code(kind)].meaning if kind in _CODES else kind
+        self.faults = [_fault(row) for row in rows]
+        self.fault_pages = pages_of(self, len(rows), total)
+
+
+_CODES = {*map(str, RowCode), *map(str, NoticeCode)}
+
+
+def _code(text: str) -> RowCode | NoticeCode:
+    return RowCode(text) if text in [*RowCode] else NoticeCode(text)
+
+
+def _group(state: AppState, group: ErrorGroup, kind: str) -> GroupRow:
+    about = CODES[_code(group.code)]
+    href = address(state, kind=group.code, **{"from": 0})
+    return GroupRow(group.code, about.meaning, about.advice, f"{group.rows:,}", href, group.code == kind)
+
+
+def _fault(row: ErrorRow) -> FaultRow:
+    return FaultRow(
+        f"{row.row:,}" if row.row is not None else "file",
+        f"{row.line:,}" if row.line is not None else "",
+        row.path,
+        row.message,
+    )
+
+
+def findings(
+    import_id: rx.Var[str], rejected: rx.Var[str], has_rejected: rx.Var[bool], *below: rx.Component
+) -> rx.Component:
+    """Kinds at the left with what stands below them, the chosen kind's rows at the right."""
+    clean = callout("Every row is ready: nothing has to be mended.", tone="green")
+    some = (FindingsState.errors.length() > 0) | (FindingsState.warnings.length() > 0)
+    errors = _groups(
+        "Errors by kind",
+        FindingsState.errors,
+        [meta(rejected, " rows")],
+        download_button("Download the bad rows", routes.import_bad_rows(import_id), size="sm"),
+    )
+    warnings = _groups("Warnings by kind", FindingsState.warnings, [meta(FindingsState.warned)])
+    left = stack(
+        if_(FindingsState.errors.length() > 0, errors, if_(~has_rejected, clean)),
+        if_(FindingsState.warnings.length() > 0, warnings),
+        *below,
+    )
+    return grid(left, if_(some, _rows()), layout="md")
+
+
+def _groups(
+    title: str, groups: rx.Var[list[GroupRow]], right: list[rx.Component], *under: rx.Component
+) -> rx.Component:
+    def line(group: rx.Var[GroupRow]) -> rx.Component:
+        return bare_link(
+            rx.el.div(rx.el.div(group.title, class_name="strong"), meta(group.hint, block=True), class_name="tx"),
+            rx.el.span(
+                rx.el.span(group.rows, class_name="num strong"), meta("Show rows", block=True), class_name="found"
+            ),
+            href=group.href,
+            class_name="li",
+            custom_attrs={"aria-current": rx.cond(group.is_open, "true", "false"), "data-row": ""},
+        )
+
+    foot = [rx.el.div(*under, class_name="tablefoot")] if under else []
+    return card(rx.foreach(groups, line), *foot, title=title, right=right, padded=False)
+
+
+_FAULTS = [
+    Column("Row", number=True, phone="aside", width="64px"),
+    Column("Line", number=True, width="64px"),
+    Column("What it is", phone="lead"),
+]
+
+
+def _rows() -> rx.Component:
+    def draw(found: rx.Var[FaultRow]) -> rx.Component:
+        return table_row(
+            cell(phone_only("row "), found.row, number=True, phone="aside"),
+            cell(found.line, number=True, gray=True),
+            cell(found.message, if_text(found.path, rx.el.div(mono(found.path, small=True))), phone="lead"),
+        )
+
+    table = data_table(
+        _FAULTS,
+        FindingsState.faults,
+        draw,
+        caption="Rows of this kind",
+        in_card=False,
+        tall=False,
+        foot=page_foot("", FindingsState.fault_pages, keys=True),
+    )
+    return card(
+        rx.el.div(table, class_name="tall-list", tab_index=0, role="group", aria_label="Rows of this kind"),
+        title=FindingsState.kind,
+        padded=False,
+    )
