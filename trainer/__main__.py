@@ -18,19 +18,17 @@ from trainer.ranks import spread
 def main(arguments: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(arguments)
     match args.command:
-        case "train":
+        case "train" | "trial":
             if args.processes > 1 and "WORLD_SIZE" not in os.environ:
                 given = arguments if arguments is not None else sys.argv[1:]
                 spread(args.processes, given)
-            return conduct(TrainJob, "runs", args.volume, args.job, _train)
+            return conduct(TrainJob, "runs", args.volume, args.job, _train if args.command == "train" else _try)
         case "evaluate":
             return conduct(EvaluateJob, "evaluations", args.volume, args.job, _evaluate)
         case "mask":
             return _mask(args.job)
         case "mask-file":
             return _mask_file(args)
-        case "trial":
-            return conduct(TrainJob, "runs", args.volume, args.job, _try)
         case "trial-file":
             return _trial_file(args)
         case "verify-zip":
@@ -57,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=what)
         command.add_argument("--volume", type=Path, required=True, help="the folder that all keys are relative to")
         command.add_argument("--job", required=True, help="key of job.json")
-        if name == "train":
+        if name != "evaluate":
             command.add_argument("--processes", type=int, default=1, help="one for each GPU that trains")
     mask = commands.add_parser("mask", help="the chat template's view of every row")
     mask.add_argument("--job", type=Path, required=True, help="absolute path of the job file")

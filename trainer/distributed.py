@@ -28,10 +28,13 @@ class World:
     size: int = 1
 
     def share(self, rows: Sequence[Encoded]) -> list[Encoded]:
-        """This process's rows of a window. Dealt out by length, so that nobody waits for the longest."""
-        if self.size == 1:
-            return list(rows)
-        return sorted(rows, key=lambda row: len(row.ids))[self.rank :: self.size]
+        """This process's rows of a window."""
+        return list(rows) if self.size == 1 else self.shares(rows)[self.rank]
+
+    def shares(self, rows: Sequence[Encoded]) -> list[list[Encoded]]:
+        """Each process's rows of a window. Dealt out by length, so that nobody waits for the longest."""
+        by_length = sorted(rows, key=lambda row: len(row.ids))
+        return [by_length[rank :: self.size] for rank in range(self.size)]
 
     def sum_gradients(self, parameters: Sequence[torch.nn.Parameter]) -> None:
         """In one flat buffer. Losses were divided by the tokens of the whole window, so sums are what is wanted."""

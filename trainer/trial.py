@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from trainer.batching import Pack, window
-from trainer.contract import Plan, Prediction, TrainOptions, TrialLimits
+from trainer.contract import Outcome, Plan, Prediction, TrainOptions, TrialLimits
 from trainer.watchdog import Halt
 
 if TYPE_CHECKING:
@@ -66,13 +66,14 @@ def measure(
     note: Callable[[StepCost], None] = lambda cost: None,
 ) -> tuple[list[StepCost], bool]:
     """The steps measured, and whether the time sufficed; `note` is told each at once, for a trial that is ended."""
-    batch = loop.options.micro_batch_size * loop.options.accumulation
+    batch = loop.options.micro_batch_size * loop.options.accumulation * loop.world.size
     windows = [list(rows[first : first + batch]) for first in range(0, len(rows), batch)]
     shape, ends = shape_of(loop.model), time.monotonic() + 60 * limits.minutes
     costs: list[StepCost] = []
     loop.prepare()
     for number in range(limits.steps):
-        if time.monotonic() >= ends:
+        is_over = Outcome.OVERRUN if time.monotonic() >= ends else None
+        if loop.world.agree(is_over, loop.model.device):
             return costs, False
         chosen = windows[number % len(windows)]  # where rows are few they are gone through again
         began = clock()
@@ -80,7 +81,7 @@ def measure(
             loop.train_on(chosen)
         except Halt:
             return costs, False
-        costs.append(StepCost(clock() - began, work_of(_packs(loop, chosen), shape)))
+        costs.append(StepCost(clock() - began, _work(loop, chosen, shape)))
         note(costs[-1])
     return costs, True
 
@@ -91,7 +92,7 @@ def plan_work(loop: Loop, rows: Sequence[Encoded], options: TrainOptions, plan: 
     steps = range(plan.total_steps)
     if plan.total_steps > SAMPLED_WINDOWS:
         steps = sorted(random.Random(f"plan:{options.seed}").sample(steps, SAMPLED_WINDOWS))  # type: ignore[assignment]
-    return [work_of(_packs(loop, window(rows, options, step)), shape) for step in steps]
+    return [_work(loop, window(rows, options, step, loop.world.size), shape) for step in steps]
 
 
 def predict(costs: Sequence[StepCost], work: Sequence[float], total_steps: int, seed: int = 42) -> Prediction | None:
@@ -138,8 +139,10 @@ def advice(
         )
 
 
-def _packs(loop: Loop, rows: Sequence[Encoded]) -> list[Pack]:
-    return loop.packs(rows, share_prefix=loop.options.dropout == 0)
+def _work(loop: Loop, rows: Sequence[Encoded], shape: Shape) -> float:
+    """Of one step, whose time is that of the GPU with the most to do."""
+    shared = loop.options.dropout == 0
+    return max(work_of(loop.packs(part, share_prefix=shared), shape) for part in loop.world.shares(rows))
 
 
 def _total(costs: Sequence[StepCost], work: Sequence[float]) -> float:

@@ -141,14 +141,17 @@ def run_trial(
 
 
 def choose(
-    found: Measured, rows: Sequence[Encoded], held: Sequence[Encoded], options: TrainOptions
+    found: Measured, rows: Sequence[Encoded], held: Sequence[Encoded], options: TrainOptions, world: int = 1
 ) -> tuple[list[Encoded], Plan]:
-    """The subset, and the plan by which a trial trains it; the plan of the whole run goes into `found`."""
+    """The subset, and the plan by which a trial trains it; the plan of the whole run goes into `found`.
+
+    `world` is how many GPUs share a step.
+    """
     limits = found.limits
-    found.plan = Plan.of(len(rows), options)
+    found.plan = Plan.of(len(rows), options, world)
     if found.plan.total_steps == 0:
         raise TrainerError("nothing_to_train", what=f"{len(rows)} rows and {options.epochs} epochs make no step")
-    chosen = trial.subset(rows, limits, options.micro_batch_size * options.accumulation)
+    chosen = trial.subset(rows, limits, options.micro_batch_size * options.accumulation * world)
     found.rows, found.validation_rows = len(chosen), min(len(held), limits.validation_rows)
     warmup = round(limits.steps * options.warmup_ratio)
     return chosen, replace(found.plan, total_steps=limits.steps, warmup_steps=warmup)

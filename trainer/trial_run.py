@@ -9,6 +9,7 @@ from trainer.attempt import Attempt, Ending
 from trainer.base import check_revision, free_memory, load_model, load_tokenizer
 from trainer.checkpoint import Progress
 from trainer.contract import TRIAL, Outcome, Phase, TrainJob, dump, write_file
+from trainer.distributed import World, join
 from trainer.errors import TrainerError, failure_of
 from trainer.loop import Loop
 from trainer.lora import add_lora
@@ -33,7 +34,7 @@ def try_training(job: TrainJob, attempt: Attempt, watch: Watchdog) -> Ending:
     try:
         return _tried(job, attempt, watch, found)
     except Halt as halt:
-        if halt.outcome is not Outcome.OVERRUN:
+        if halt.outcome is not Outcome.OVERRUN or attempt.rank:  # the first process tells of the time that was over
             raise
         found.is_over_time = True
         failure = TrainerError("trial_over_time", minutes=f"{found.limits.minutes:g}").failure
@@ -50,7 +51,7 @@ def _tried(job: TrainJob, attempt: Attempt, watch: Watchdog, found: Measured) ->
     check_revision(job.base)
     tokenizer = load_tokenizer(job.base)
     rows, held = encode_rows(job, attempt, watch, tokenizer)
-    loop = _ready_loop(job, attempt, watch, found, rows, held)
+    loop = _ready_loop(job, attempt, watch, found, rows, held, join())
     watch.enter(Phase.TRAINING)
     measure(found, loop, rows, tell=lambda: _tell(attempt, found))
     if not found.is_whole:
@@ -58,6 +59,8 @@ def _tried(job: TrainJob, attempt: Attempt, watch: Watchdog, found: Measured) ->
     _tell(attempt, found)
     _validate(job, attempt, watch, found, loop, tokenizer)
     _tell(attempt, found)
+    if loop.world.rank:
+        return Ending(Outcome.DONE, step=loop.progress.step, total_steps=loop.progress.step)
     watch.enter(Phase.PACKAGING)
     unchecked = write_adapter(job, attempt, tokenizer, loop)
     step = loop.progress.step
@@ -69,18 +72,24 @@ def _tried(job: TrainJob, attempt: Attempt, watch: Watchdog, found: Measured) ->
 
 
 def _ready_loop(
-    job: TrainJob, attempt: Attempt, watch: Watchdog, found: Measured, rows: list[Encoded], held: list[Encoded]
+    job: TrainJob,
+    attempt: Attempt,
+    watch: Watchdog,
+    found: Measured,
+    rows: list[Encoded],
+    held: list[Encoded],
+    world: World,
 ) -> Loop:
     """Nothing is taken up from an earlier attempt: a trial is short, and its first steps are what it measures."""
     options = job.options
-    chosen, plan = choose(found, rows, held, options)
+    chosen, plan = choose(found, rows, held, options, world.size)
     found.stage = "the model was loaded"
     model = add_lora(load_model(job.base, quantised=options.method == "qlora"), options)
     watch.check()
     attempt.journal.event(
         "model_loaded", trained_parameters=sum(p.numel() for p in model.parameters() if p.requires_grad)
     )
-    return Loop(model, chosen, held, options, plan, make_optimizer(model, options), Progress(), attempt, watch)
+    return Loop(model, chosen, held, options, plan, make_optimizer(model, options), Progress(), attempt, watch, world)
 
 
 def _validate(
@@ -97,7 +106,7 @@ def _validate(
     if loop.validation:
         found.validation_loss = figures["validation_loss"] = loop.validation_loss()
         watch.update(validation_loss=found.validation_loss)
-    if job.options.evaluate_at_checkpoints:
+    if job.options.evaluate_at_checkpoints and not loop.world.rank:
         figures |= make_samples(job, attempt, watch, tokenizer).take(loop.model, loop.progress.step)
     if figures and found.plan:
         step = loop.progress.step

@@ -10,18 +10,17 @@ from tensorant_app import routes
 from tensorant_app.components.badges import evaluation_badge
 from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.cards import page_head
-from tensorant_app.components.choices import Option, select
-from tensorant_app.components.dialogs import named_dialog, paid_dialog
+from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.empty import empty_state
-from tensorant_app.components.forms import field
-from tensorant_app.components.stats import Fact, Stat, progress
+from tensorant_app.components.stats import progress
 from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
-from tensorant_app.components.texts import dash_if_empty, phone_only, when
+from tensorant_app.components.texts import dash_if_empty, meta, phone_only, when
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, put, start_of
-from tensorant_app.pages.words import ago, exact, span
+from tensorant_app.pages.scorings import ScoringState, scoring_dialog
+from tensorant_app.pages.words import ago, exact, price_of, span
 from tensorant_app.services import baselines, datasets, evaluations
 from tensorant_app.services.baselines import BaselineLine
 from tensorant_app.state import AppState, id_of
@@ -41,6 +40,8 @@ class BaselineRow:
     f1: str
     likely: str
     took: str
+    spent: str
+    spent_word: str
     created: str
     created_exact: str
     is_live: bool
@@ -49,9 +50,8 @@ class BaselineRow:
 class BaselineState(AppState):
     rows: list[BaselineRow] = []
     pages: Pages = Pages()
-    versions: list[Option] = []
-    chosen: str = ""
-    asks_start: bool = False
+    has_version: bool = False
+    """Some version is frozen."""
     asks_cancel: str = ""
     """The evaluation that somebody wants to cancel."""
     is_loading: bool = True
@@ -59,42 +59,18 @@ class BaselineState(AppState):
     @rx.event
     async def load(self):
         text = segment(self, "projects")
-        put(self, asks_start=False, asks_cancel="")
+        put(self, asks_cancel="")
         found = await self._see(self._look())
         frozen = await self._see(lambda s, c: datasets.frozen_versions(s, c, id_of(text))) if found else None
         if found is None or frozen is None:
             return None
-        self.versions = [
-            Option(str(one.id), f"v{one.number} · {one.rows or 0:,} rows · {one.file_name}") for one in frozen
-        ]
+        put(self, has_version=bool(frozen))
         self._show(found)
         return BaselineState.watch
 
     @rx.event(background=True)
     async def watch(self) -> None:
         await self._watch(self._look(), self._show, every=1.5)
-
-    @rx.event
-    async def ask_start(self, is_open: bool) -> None:
-        """Open the question with the newest frozen version; nothing is started by it."""
-        text = segment(self, "projects")
-        frozen = await self._see(lambda session, caller: datasets.frozen_versions(session, caller, id_of(text)))
-        if frozen is not None:
-            self.asks_start = is_open and bool(frozen)
-            self.chosen = str(frozen[0].id) if frozen else ""
-
-    @rx.event
-    async def choose(self, version: str) -> None:
-        found = await self._see(lambda session, caller: datasets.origin_of(session, caller, id_of(version)))
-        if found is not None:
-            self.chosen = version
-
-    @rx.event
-    async def start(self) -> None:
-        chosen = self.chosen
-        await self._do(lambda session, caller: evaluations.create_baseline(session, caller, id_of(chosen)))
-        if not self.error:
-            self.asks_start = False
 
     @rx.event
     async def ask_cancel(self, evaluation: str) -> None:
@@ -146,6 +122,7 @@ def _row(project: str, line: BaselineLine) -> BaselineRow:
         line.sentence or progress_words,
         *(_percent(scores.get(key)) for key in ("exact_match", "token_f1", "likelihood")),
         took,
+        *price_of(line.spend),
         ago(line.created_at),
         exact(line.created_at),
         line.is_live,
@@ -163,6 +140,7 @@ _COLUMNS = [
     Column("Token F1", number=True),
     Column("Likeliest label", number=True),
     Column("Took", number=True),
+    Column("Spend", number=True),
     Column("Started", number=True),
     Column("Actions", hidden_label=True, number=True, phone="aside"),
 ]
@@ -183,12 +161,13 @@ def _draw(line: rx.Var[BaselineRow]) -> rx.Component:
         cell(dash_if_empty(line.f1), number=True),
         cell(dash_if_empty(line.likely), number=True),
         cell(dash_if_empty(line.took), number=True, gray=True),
+        cell(dash_if_empty(line.spent), if_text(line.spent, meta(line.spent_word)), number=True),
         cell(when(line.created, line.created_exact), number=True, gray=True),
         cell(if_(line.is_live & AppState.me.may_stop, rx.el.div(stop, class_name="above")), number=True, phone="aside"),
     )
 
 
-@rx.page(route=routes.BASELINE, title="Baseline · Tensorant", on_load=[*ENTER, BaselineState.load])
+@rx.page(route=routes.BASELINE, title="Baseline · Tensorant", on_load=[*ENTER, ScoringState.close, BaselineState.load])
 def baseline_page() -> rx.Component:
     none = empty_state(
         "No baseline yet",
@@ -212,43 +191,19 @@ def baseline_page() -> rx.Component:
             is_loading=BaselineState.is_loading,
             foot=page_foot("", BaselineState.pages),
         ),
-        _start_dialog(),
+        scoring_dialog(),
         _cancel_dialog(),
         crumbs=[Crumb("Baseline")],
     )
 
 
 def _start(label: str) -> rx.Component:
-    go = button(label, kind="solid", icon_name="ruler", on_click=BaselineState.ask_start(True))
+    go = button(label, kind="solid", icon_name="ruler", on_click=ScoringState.ask_base)
     to_data = action_with_reason(
         button("Open data", kind="solid", href=routes.data(ProjectState.project.id)), "Freeze a version first."
     )
     off = action_with_reason(button(label, kind="solid", disabled=True), VIEWERS)
-    return if_(AppState.me.may_spend, if_(BaselineState.versions.length() > 0, go, to_data), off)
-
-
-def _start_dialog() -> rx.Component:
-    version = field(
-        "version",
-        "Frozen version",
-        select("version", BaselineState.versions, value=BaselineState.chosen, on_change=BaselineState.choose),
-    )
-    return paid_dialog(
-        "Start a baseline?",
-        "The base model answers every test row of the version once. The answers are kept and never computed again.",
-        price=[Stat("Price", "$0"), Stat("Where", "This computer"), Stat("At most", "2", "h")],
-        facts=[
-            Fact("Base model", ProjectState.project.base),
-            Fact("At the limit", "It ends as failed after 2 hours; nothing is billed."),
-        ],
-        confirm_label="Start baseline · $0",
-        is_open=BaselineState.asks_start,
-        on_open_change=BaselineState.ask_start,
-        on_confirm=BaselineState.start,
-        error=AppState.error,
-        reasons=AppState.reasons,
-        extra=rx.el.div(version, style={"margin_top": "14px"}),
-    )
+    return if_(AppState.me.may_spend, if_(BaselineState.has_version, go, to_data), off)
 
 
 def _cancel_dialog() -> rx.Component:

@@ -89,7 +89,7 @@ def _rented(here: LaunchCard, view: LaunchView, rented: RentedLaunch) -> LaunchC
         price_micros=rented.rate.per_hour.micros,
         cap=str(rented.cap),
         cost=say_cost(view.estimate, rented),
-        billed=_billed(rented),
+        billed=billed_to(rented),
         at_limit=_at_limit(common.limit, rented),
         confirm=f"Launch GPU · about {rented.cap} if all time is used",
     )
@@ -108,7 +108,8 @@ def _at_limit(limit: str, rented: RentedLaunch) -> str:
     )
 
 
-def _billed(rented: RentedLaunch) -> str:
+def billed_to(rented: RentedLaunch) -> str:
+    """Whose account, and what its project has left."""
     account = f"RunPod account …{rented.account}" if rented.account else "Your RunPod account"
     left = rented.budget.left
     return account if left is None else f"{account}; {left} of the project's {rented.budget.limit} are left this month"

@@ -15,18 +15,20 @@ from tensorant_app.pages.frame import ENTER, ProjectState, framed
 from tensorant_app.pages.recovery import trouble
 from tensorant_app.pages.run_actions import RunActions, run_dialogs
 from tensorant_app.pages.run_state import RunPageState
+from tensorant_app.pages.scorings import ScoringState, scoring_dialog
 
 
 @rx.page(
     route=routes.RUN,
     title="Run · Tensorant",
-    on_load=[*ENTER, RunActions.close, RunPageState.load],
+    on_load=[*ENTER, RunActions.close, ScoringState.close, RunPageState.load],
 )
 def run_page() -> rx.Component:
     run = RunPageState.head
     body = rx.fragment(
         rx.el.span(hidden=True, custom_attrs={"data-title": run.said}),
         run_dialogs(),
+        scoring_dialog(),
         parts.head(),
         parts.phases(),
         trouble(),

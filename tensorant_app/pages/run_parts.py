@@ -25,6 +25,7 @@ from tensorant_app.pages.run_samples import evaluation_so_far
 from tensorant_app.pages.run_state import RunPageState as S
 from tensorant_app.pages.run_trial import full_draft_button, trial_label, trial_report
 from tensorant_app.pages.run_words import EventRow, SettingRow
+from tensorant_app.pages.scorings import ScoringState
 
 _LEGEND = (("Training", "r"), ("Smoothed", ""), ("Validation", "v"))
 
@@ -192,9 +193,16 @@ def _primary() -> rx.Component:
         on_click=RunActions.ask_launch(S.head.id),
         disabled=~S.me.may_spend,
     )
+    score = button(
+        "Score the adapter",
+        icon_name="ruler",
+        on_click=ScoringState.ask_adapter(S.head.id),
+        disabled=~S.me.may_spend,
+    )
     return rx.match(
         S.head.state,
         ("draft", start),
+        ("adapter_ready", rx.cond(S.trial.is_one, rx.fragment(), score)),
         ("completed", rx.cond(S.trial.is_one, _full_draft(), scorecard)),
         ("no_gain", scorecard),
         ("evaluating", if_text(S.head.scorecard, button("Follow the scoring", kind="soft", href=S.head.scorecard))),

@@ -15,8 +15,10 @@ from tensorant_app.db.projects import Project
 from tensorant_app.domain.evaluations import LIFECYCLE, EvaluationKind, EvaluationState
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.spend import NOTHING, Spend
 from tensorant_app.services import machines
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.spend import machine_spends
 
 PAGE_ROWS = 50
 
@@ -36,6 +38,7 @@ class BaselineLine:
     created_at: datetime
     started_at: datetime | None
     ended_at: datetime | None
+    spend: Spend
 
     @property
     def is_live(self) -> bool:
@@ -59,10 +62,12 @@ def list_baselines(
         .offset(start)
         .limit(PAGE_ROWS)
     )
-    return [_line(session, row, number, name) for row, number, name in session.exec(page)], total
+    found = session.exec(page).all()
+    spends = machine_spends(session, Use.EVALUATION, [row.id for row, _, _ in found])
+    return [_line(session, row, number, name, spends.get(row.id, NOTHING)) for row, number, name in found], total
 
 
-def _line(session: Session, row: Evaluation, number: int, dataset: str) -> BaselineLine:
+def _line(session: Session, row: Evaluation, number: int, dataset: str, spend: Spend) -> BaselineLine:
     machine = None
     if row.state not in LIFECYCLE.final:
         machine = machines.machine_of(session, Use.EVALUATION, row.id, row.attempt)
@@ -80,4 +85,5 @@ def _line(session: Session, row: Evaluation, number: int, dataset: str) -> Basel
         row.created_at,
         row.started_at,
         row.ended_at,
+        spend,
     )

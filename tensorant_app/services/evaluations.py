@@ -102,19 +102,25 @@ def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
     return evaluation.id
 
 
-def create_for_run(session: Session, run: Run) -> UUID:
-    """Score a run's adapter against its baseline, as its launch announced; a trial's is refused.
-
-    One that was carried over from a Pod lies here alone, and is scored on this computer.
-    """
+def create_for_run(session: Session, run: Run, cause: Cause = Cause.WORKER) -> UUID:
+    """Score a run's adapter against its baseline, as its launch announced or a member asks; a trial's is refused."""
     require_usable(run.purpose)
     version = session.get_one(DatasetVersion, run.version_id)
-    evaluation = _create(session, version, EvaluationKind.ADAPTER, Cause.WORKER)
+    evaluation = _create(session, version, EvaluationKind.ADAPTER, cause)
     evaluation.run_id, evaluation.baseline_id = run.id, run.baseline_id
-    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
-    if run.placement and (machine is None or machine.storage is Storage.VOLUME):
-        evaluation.placement = {**run.placement, "gpu_count": 1, "not_before": None}
+    evaluation.placement = place_of_adapter(session, run)
     return evaluation.id
+
+
+def place_of_adapter(session: Session, run: Run) -> dict[str, Any] | None:
+    """Where a run's adapter is scored: as the run's machine was asked for, with one GPU.
+
+    One that was carried over from a Pod lies here alone, and is scored on this computer: None.
+    """
+    machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
+    if not run.placement or (machine is not None and machine.storage is not Storage.VOLUME):
+        return None
+    return {**run.placement, "gpu_count": 1, "not_before": None}
 
 
 def cancel_evaluation(session: Session, caller: Caller, evaluation_id: UUID) -> None:

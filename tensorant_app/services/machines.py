@@ -133,7 +133,8 @@ def ask_machine(session: Session, order: Order, subcommand: str) -> None:
 def _command(order: Order, subcommand: str) -> list[str]:
     """Arguments of the trainer; on several GPUs it becomes one process for each."""
     command = [subcommand, "--volume", ".", "--job", f"{order.keys.inputs}/{JOB}"]
-    return [*command, "--processes", str(order.gpu_count)] if order.gpu_count > 1 and subcommand == "train" else command
+    trains_on_several = order.gpu_count > 1 and subcommand != "evaluate"
+    return [*command, "--processes", str(order.gpu_count)] if trains_on_several else command
 
 
 def want_release(session: Session, use: Use, subject_id: UUID, *, but_stop: int | None = None) -> None:

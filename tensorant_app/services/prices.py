@@ -41,12 +41,18 @@ class RentedLaunch:
 def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0)) -> RentedLaunch | None:
     """None where it starts on this computer; `runtime` is what the cap is reckoned with."""
     place = Placement.of(run.placement or {})
+    return rented_at(session, session.get_one(Project, run.project_id), run.settings["method"], place, runtime)
+
+
+def rented_at(
+    session: Session, project: Project, method: str, place: Placement, runtime: timedelta
+) -> RentedLaunch | None:
+    """The same for any use of a machine."""
     if place.provider != RUNPOD:
         return None
-    project = session.get_one(Project, run.project_id)
-    judged = gpus.judge_placement(session, project, run.settings["method"], place)
-    compute = find_connection(session, run.organization_id, ConnectionKind.RUNPOD_COMPUTE)
-    storage = find_connection(session, run.organization_id, ConnectionKind.RUNPOD_STORAGE)
+    judged = gpus.judge_placement(session, project, method, place)
+    compute = find_connection(session, project.organization_id, ConnectionKind.RUNPOD_COMPUTE)
+    storage = find_connection(session, project.organization_id, ConnectionKind.RUNPOD_STORAGE)
     chosen = place.gpu_types[0] if place.gpu_types else "No GPU"
     return RentedLaunch(
         judged.offer.label if judged else chosen,
@@ -63,16 +69,19 @@ def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0))
 
 def require_shown_price(session: Session, run: Run, shown: HourlyRate | None) -> HourlyRate:
     """The price that holds now, free on this computer; `Refused` with both numbers where it rose since it was shown."""
-    rented = rented_launch(session, run)
+    return require_price(rented_launch(session, run), shown, what="run")
+
+
+def require_price(rented: RentedLaunch | None, shown: HourlyRate | None, *, what: str) -> HourlyRate:
+    """The same of any launch; `what` is the noun in its sentences."""
     if rented is None:
         return FREE
     if rented.rate is None:
-        raise Refused(
-            f"{rented.label} is not on offer now.", ["Try again in a minute, or configure another run like this one."]
-        )
+        raise Refused(f"{rented.label} is not on offer now.", ["Try again in a minute, or choose another GPU."])
     if shown is None:
         raise Refused(
-            f"This run costs {rented.rate}.", ["Launch it where that price is shown first: on its page in the console."]
+            f"This {what} costs {rented.rate}.",
+            ["Launch it where that price is shown first: on its page in the console."],
         )
     if rented.rate > shown:
         raise Refused(

@@ -16,6 +16,7 @@ from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.connections import LOCAL
+from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
 from tensorant_app.domain.hyperparameters import RunSettings
@@ -278,6 +279,11 @@ def score_adapter(session: Session, run_id: UUID) -> None:
     elif run.state is RunState.ADAPTER_READY and run.evaluates and run.evaluation_id is None:
         run.evaluation_id = evaluations.create_for_run(session, run)
         runs.advance(session, run, Move("evaluate"), Cause.WORKER)
+    elif run.state is RunState.ADAPTER_READY and run.evaluation_id is not None:
+        asked = session.get_one(Evaluation, run.evaluation_id)
+        # One that a member asked for; after one that failed the adapter simply stays ready.
+        if asked.state is EvaluationState.COMPLETED or asked.state not in EVALUATION.final:
+            runs.advance(session, run, Move("evaluate"), Cause.WORKER)
 
 
 def judge_adapter(task: RunTask) -> Verdict:

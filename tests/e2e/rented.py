@@ -15,20 +15,16 @@ from pathlib import Path
 from typing import Any
 from uuid import UUID
 
-import sqlalchemy as sa
-from sqlmodel import col, select
-
 from tensorant_app import routes
-from tensorant_app.db.promise import Promise
 from tensorant_app.db.session import dispose, reading, unit_of_work
 from tensorant_app.domain.connections import ConnectionState
 from tensorant_app.domain.runs import RunState
 from tensorant_app.services import connecting, offers
 from tensorant_app.settings import get_settings
 from tests.e2e.conftest import Stack, free_port
-from tests.e2e.later import AHEAD, Later
 from tests.faults.console import Console, fast_folder, open_console
 from tests.faults.site import ACCESS_KEY, API_KEY, DATA_CENTER, SECRET_KEY, VOLUME
+from tests.later import AHEAD, Later, rest_of
 from tests.people import sign_in
 from tests.plain_base import make_plain_base, weights
 from tests.runpod_emulator import Emulator, EmulatorTransport, Script
@@ -70,23 +66,13 @@ class Site:
         give_up_at = time.monotonic() + _REAL_SECONDS
         while not is_so():
             assert time.monotonic() < give_up_at, "It did not come true in time."
-            rest = _rest(self.clock)
+            rest = rest_of(self.clock)
             if rest > timedelta(0):
                 self.pass_time(seconds=min(rest, _LONGEST_LEAP).total_seconds())
             time.sleep(0.1)
 
     def live_until_state(self, run_id: UUID, *states: RunState) -> None:
         self.live_until(lambda: self.console.run(run_id).state in states)
-
-
-def _rest(clock: Later) -> timedelta:
-    """Until the next promise is due; zero or less while there is work."""
-    at = clock()
-    sent = sa.and_(col(Promise.hidden_until) > at, col(Promise.due_at) <= at)
-    with reading() as session:
-        is_busy = session.exec(select(Promise.kind).where(sa.or_(col(Promise.lease_until) > at, sent))).first()
-        due = session.exec(select(sa.func.min(Promise.due_at))).one()
-    return timedelta(0) if is_busy or due is None else due - at
 
 
 @contextmanager
@@ -136,7 +122,7 @@ def _start(folder: Path, clock: Later) -> Stack:
     settings = get_settings()
     with (folder / "stack.log").open("w") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "tests.e2e.later", "up"],
+            [sys.executable, "-m", "tests.later", "up"],
             env={**os.environ, AHEAD: str(clock.path)},
             stdout=log,
             stderr=log,

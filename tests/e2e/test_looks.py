@@ -85,7 +85,7 @@ class Opened:
     open: Callable[[Page], object]
     there: Callable[[Page], Locator]
     drawn_in: str = ""
-    """The function that draws it, for dialogs: "baseline._start_dialog"."""
+    """The function that draws it, for dialogs: "baseline._cancel_dialog"."""
     widths: tuple[int, ...] = tuple(SIZES)
     who: str = "owner"
 
@@ -132,7 +132,7 @@ OPENED = {
     "rename-dialog": Opened("run-draft", press("Rename"), dialog, "run_actions._rename_dialog"),
     "cancel-run-dialog": Opened("run-training", press("Cancel run"), alert, "recovery.cancel_dialog"),
     "absent-dialog": Opened("run-checking", press("Confirm absent Pod"), alert, "machine_panels.checking_panel"),
-    "baseline-dialog": Opened("baseline", press("Start a baseline"), alert, "baseline._start_dialog"),
+    "baseline-dialog": Opened("baseline", press("Start a baseline"), alert, "scorings.scoring_dialog"),
     "baseline-cancel-dialog": Opened("baseline", press("Cancel"), alert, "baseline._cancel_dialog"),
     "freeze-dialog": Opened("version-checked", press("Freeze"), alert, "versions._freeze_dialog"),
     "import-cancel-dialog": Opened("import-receiving", press("Cancel import"), alert, "imports._cancel_dialog"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -50,6 +51,21 @@ def run_id(caller: Caller) -> UUID:
 @pytest.fixture
 def machine_id(caller: Caller, run_id: UUID, clock: Clock) -> UUID:
     return factories.ask_machine(caller, run_id, clock())
+
+
+@pytest.mark.parametrize(("subcommand", "spread"), [("train", True), ("trial", True), ("evaluate", False)])
+def test_what_trains_is_one_process_for_each_gpu(
+    caller: Caller, run_id: UUID, clock: Clock, subcommand: str, spread: bool
+) -> None:
+    assert caller.organization_id is not None
+    order = replace(factories.make_order(caller.organization_id, run_id, clock()), gpu_count=2)
+
+    with unit_of_work() as session:
+        machines.ask_machine(session, order, subcommand)
+        machine = machines.machine_of(session, Use.RUN, run_id, 1)
+
+    assert machine is not None
+    assert (machine.command[-2:] == ["--processes", "2"]) is spread
 
 
 def tend(machine_id: UUID, clock: Clock, *, times: int = 1, pause: float = 2) -> None:

@@ -68,6 +68,7 @@ from tensorant_app.services import (
     runs,
     samples,
     scorecards,
+    scorings,
     sealing,
     sessions,
     slots,
@@ -316,6 +317,16 @@ CASES: dict[str, Case] = {
     ),
     "evaluations.create_baseline": Case(
         Permission.SPEND, lambda s, c, w: evaluations.create_baseline(s, c, w.frozen_version)
+    ),
+    "scorings.show_scoring": Case(Permission.SPEND, lambda s, c, w: scorings.show_scoring(s, c, w.project_id, {})),
+    "scorings.show_adapter_scoring": Case(
+        Permission.SPEND, lambda s, c, w: scorings.show_adapter_scoring(s, c, _ready(s, w.scored_run), {})
+    ),
+    "scorings.score_base": Case(
+        Permission.SPEND, lambda s, c, w: scorings.score_base(s, c, w.frozen_version, {"provider": "local"})
+    ),
+    "scorings.score_adapter": Case(
+        Permission.SPEND, lambda s, c, w: scorings.score_adapter(s, c, _ready(s, w.scored_run), {"provider": "local"})
     ),
     "evaluations.cancel_evaluation": Case(
         Permission.STOP, lambda s, c, w: evaluations.cancel_evaluation(s, c, w.queued_evaluation)
@@ -572,6 +583,14 @@ def _checked(session: Session, subject_id: UUID) -> UUID:
         subject = session.get(Run, subject_id) or session.get_one(Evaluation, subject_id)
         subject.state = RunState.LAUNCHING if isinstance(subject, Run) else EvaluationState.LAUNCHING
     return subject_id
+
+
+def _ready(session: Session, run_id: UUID) -> UUID:
+    """Its adapter waits for a score."""
+    run = session.get(Run, run_id)
+    if run is not None:
+        run.state, run.evaluation_id = RunState.ADAPTER_READY, None
+    return run_id
 
 
 def _handed_in(session: Session, run_id: UUID) -> UUID:

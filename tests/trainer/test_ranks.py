@@ -21,11 +21,15 @@ from trainer.contract import (
     RANKS,
     RESULT,
     STATUS,
+    TRIAL,
     AttemptKeys,
     Boot,
     Failure,
     Outcome,
+    Plan,
     Result,
+    TrialLimits,
+    TrialReport,
     load,
     verify_folder,
 )
@@ -108,10 +112,10 @@ class TestProcesses:
             request.node.name[-20:], options=replace(OPTIONS, dropout=0.0, epochs=6, evaluate_at_checkpoints=False)
         )
 
-    def start(self, volume: Volume, keys: AttemptKeys) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "trainer", *volume.arguments("train", keys), "--processes", "2"]
+    def start(self, volume: Volume, keys: AttemptKeys, command: str = "train") -> subprocess.Popen[bytes]:
+        argv = [sys.executable, "-m", "trainer", *volume.arguments(command, keys), "--processes", "2"]
         with volume.log(keys).open("wb") as log:
-            return subprocess.Popen(command, cwd=ROOT, stdout=log, stderr=log)
+            return subprocess.Popen(argv, cwd=ROOT, stdout=log, stderr=log)
 
     @pytest.mark.slow
     def test_they_train_one_adapter_with_one_result(self, volume: Volume, keys: AttemptKeys) -> None:
@@ -120,6 +124,20 @@ class TestProcesses:
         result = load(Result, (volume.root / keys.outputs / RESULT).read_text())
         assert (result.outcome, result.adapter) == (Outcome.DONE, keys.adapter)
         verify_folder(volume.root / keys.adapter)
+
+    @pytest.mark.slow
+    def test_their_trial_measures_what_both_do_at_once(self, volume: Volume) -> None:
+        options = replace(OPTIONS, dropout=0.0, evaluate_at_checkpoints=False)
+        limits = TrialLimits(rows=16, validation_rows=4, steps=6)
+        keys = volume.add_run("trial-of-two", options=options, trial=limits)
+
+        assert self.start(volume, keys, "trial").wait(300) == 0, volume.log(keys).read_text()[-3000:]
+
+        report = load(TrialReport, (volume.root / keys.outputs / TRIAL).read_text())
+        assert (report.completed, report.steps, report.validation_rows) == (True, 6, 4)
+        assert report.full_run_steps == Plan.of(44, options, 2).total_steps
+        assert report.prediction is not None
+        assert volume.result(keys).outcome is Outcome.DONE
 
     @pytest.mark.slow
     def test_one_that_is_killed_ends_the_attempt_with_its_reason(self, volume: Volume, keys: AttemptKeys) -> None:

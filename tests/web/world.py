@@ -150,12 +150,17 @@ DATA_HANDLERS: dict[str, Case] = {
     "RowsState.pick": Case(arguments=lambda world, person: [1], path=_VERSION, names_ours=True),
     "BaselineState.load": Case(path=_in("/baseline"), names_ours=True),
     "BaselineState.watch": Case(path=_in("/baseline"), names_ours=True),
-    "BaselineState.ask_start": Case(arguments=lambda world, person: [True], path=_in("/baseline"), names_ours=True),
-    "BaselineState.choose": Case(
-        arguments=lambda world, person: [str(world.version_id)], path=_in("/baseline"), names_ours=True
+    "ScoringState.close": Case(),
+    "ScoringState.set_open": Case(arguments=lambda world, person: [True]),
+    "ScoringState.ask_base": Case(Role.MEMBER, path=_in("/baseline"), names_ours=True),
+    "ScoringState.ask_adapter": Case(
+        Role.MEMBER, lambda world, person: [str(ready_run(world))], path=_in("/baseline"), names_ours=True
     ),
-    "BaselineState.start": Case(
-        Role.MEMBER, path=_in("/baseline"), variables=lambda world: {"chosen": str(world.version_id)}, names_ours=True
+    "ScoringState.choose": Case(
+        Role.MEMBER, lambda world, person: ["hours", "3"], path=_in("/baseline"), names_ours=True
+    ),
+    "ScoringState.start": Case(
+        Role.MEMBER, path=_in("/baseline"), variables=lambda world: {"version": str(world.version_id)}, names_ours=True
     ),
     "BaselineState.ask_cancel": Case(
         arguments=lambda world, person: [str(world.baseline_id)], path=_in("/baseline"), names_ours=True
@@ -514,6 +519,11 @@ def draft_path(world: World) -> str:
         project = session.get_one(Project, world.project_id)
         draft = make_version(session, project, state=VersionState.DRAFT)
         return f"/projects/{project.id}/data/versions/{draft.id}"
+
+
+def ready_run(world: World) -> UUID:
+    """Its adapter has no score."""
+    return make_run(world.people[Role.OWNER].caller, state=RunState.ADAPTER_READY, attempt=1)
 
 
 def checking_path(world: World) -> str:

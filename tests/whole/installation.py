@@ -61,12 +61,14 @@ class Installation:
     settings: Settings
     process: subprocess.Popen[bytes] | None = None
     told: list[str] = field(default_factory=list)
+    module: str = "tensorant_app.cli"
+    """What knows the word `up`."""
 
     def up(self) -> None:
         log = (self.settings.log_dir / "up.log").open("ab")
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tensorant_app.cli", "up"], env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL
+            [sys.executable, "-m", self.module, "up"], env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
         log.close()
         wait_for(lambda: self.child("jobs.worker") is not None, 60)

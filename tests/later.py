@@ -1,6 +1,6 @@
 """A console whose clock runs ahead of the computer's, by as many seconds as a file says: ten minutes pass in one write.
 
-`python -m tests.e2e.later up` is `tensorant up` on that clock; the file is named by the variable `AHEAD`.
+`python -m tests.later up` is `tensorant up` on that clock; the file is named by the variable `AHEAD`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import sqlalchemy as sa
+from sqlmodel import col, select
+
 from tensorant_app.db import clock
+from tensorant_app.db.promise import Promise
+from tensorant_app.db.session import reading
 from tensorant_app.supervisor import Child
 
 AHEAD = "AHEAD"
@@ -38,6 +43,16 @@ class Later:
         aside.replace(self.path)
 
 
+def rest_of(clock: Later) -> timedelta:
+    """How long the console has nothing to do from now on; zero or less while it works."""
+    at = clock()
+    sent = sa.and_(col(Promise.hidden_until) > at, col(Promise.due_at) <= at)
+    with reading() as session:
+        is_busy = session.exec(select(Promise.kind).where(sa.or_(col(Promise.lease_until) > at, sent))).first()
+        due = session.exec(select(sa.func.min(Promise.due_at))).one()
+    return timedelta(0) if is_busy or due is None else due - at
+
+
 def main() -> None:
     module = sys.argv[1]
     if module == "up":
@@ -59,7 +74,7 @@ def _up() -> None:
 
 def _later(child: Child) -> Child:
     """The same program, with the other clock."""
-    return replace(child, argv=(sys.executable, "-m", "tests.e2e.later", child.argv[-1]))
+    return replace(child, argv=(sys.executable, "-m", "tests.later", child.argv[-1]))
 
 
 if __name__ == "__main__":
