@@ -47,6 +47,8 @@ from tensorant_app.state import AppState, Work, id_of
 
 _FRESH_LINES = 20
 _SAY_LOOKING_SECONDS = 15.0
+_BEFORE_STEPS = frozenset({RunState.QUEUED, RunState.LAUNCHING, RunState.PREPARING, RunState.TRAINING})
+_HALTED = frozenset({RunState.PAUSED, RunState.NEEDS_RECOVERY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,4 +261,6 @@ def _waiting(run: RunDetails) -> str:
     """In place of a chart without points."""
     if run.state is RunState.DRAFT:
         return "The chart begins with the first step."
-    return "No step was trained." if run.is_settled else "First step in a few minutes."
+    if run.state in _BEFORE_STEPS:
+        return "First step in a few minutes."
+    return "No step was trained before it stopped." if run.state in _HALTED else "No step was trained."
