@@ -13,11 +13,12 @@ from tensorant_app.services import (
     machines,
     offers,
     runs,
+    safety,
     spend,
     versions,
 )
 
-NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, imports, adapter_uploads)
+NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, safety, imports, adapter_uploads)
 
 
 @tick.rederive

@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tensorant_app import cli_operator, cli_recovery, web
+from tensorant_app import cli_operator, cli_recovery, cli_safety, web
 from tensorant_app.cli_recovery import As
 from tensorant_app.cli_recovery import caller_of as _caller
 from tensorant_app.db import migrate
@@ -40,6 +40,7 @@ app.add_typer(cli_recovery.machine_app, name="machines")
 admin_app = typer.Typer(no_args_is_help=True, help="People: owners, members, passwords. On the host, as the operator.")
 app.add_typer(admin_app, name="admin")
 admin_app.add_typer(cli_operator.gpus_app, name="gpus")
+admin_app.add_typer(cli_safety.safety_app, name="safety")
 app.add_typer(cli_operator.keys_app, name="keys")
 data_app = typer.Typer(no_args_is_help=True, help="Training data in files.")
 app.add_typer(data_app, name="data")

@@ -152,6 +152,7 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
         "runs.react",
         "evaluations.react",
         "versions.react",
+        "safety.react",
         "imports.react",
         "connections.check",
         "offers.refresh",
@@ -163,4 +164,5 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
     assert "test_the_same_hint_twice_asks_once" in text
     assert "test_every_hint_twice_changes_nothing" in text
     assert "test_the_same_hint_twice_reads_once" in text
+    assert "test_every_hint_twice_looks_once_and_a_lost_promise" in text
     assert "test_a_bill_that_is_asked_for_twice_is_booked_once" in text

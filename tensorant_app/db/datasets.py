@@ -70,6 +70,8 @@ class DatasetVersion(SQLModel, table=True):
     """What the check found: `services.versions.Report`."""
     problem: str | None = None
     """Why the last check or freeze stopped half-way."""
+    safety_asked_at: datetime | None = None
+    """Somebody wants the frozen rows looked through once more, by the safety settings of now."""
     content_sha256: str | None = None
     """Names the frozen files: `versions/<content_sha256>/` in the store."""
 

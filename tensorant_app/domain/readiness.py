@@ -37,6 +37,7 @@ class Check(StrEnum):
     VERSION = "version"  # 12
     ROWS = "rows"  # 13
     SAFETY = "safety"  # 13, the part that ends a run Refused
+    SAFETY_LOOK = "safety_look"  # 13, whether all rows were looked through, by the settings of now
     BASELINE = "baseline"  # 14
     TRAINER = "trainer"  # 15
     PLAN = "plan"  # 16

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -28,6 +28,10 @@ class SafetyCode(StrEnum):
     RUNPOD_KEY = "runpod_key"
     SIGNED_CLAIMS = "signed_claims"
     PAYMENT_CARD = "payment_card"
+    LISTED_WORD = "listed_word"
+    """Of the organization's own list."""
+    CLASSIFIER = "classifier"
+    """The organization's own classifier refuses the row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +50,13 @@ def check_example(example: str) -> list[Finding]:
     return check_values(json.loads(example))
 
 
-def check_values(values: object) -> list[Finding]:
-    """The same of an example that was read."""
+def check_values(values: object, find_word: Callable[[str], int | None] = lambda _: None) -> list[Finding]:
+    """The same of an example that was read, and the words that `find_word` finds."""
     findings = dict.fromkeys(
-        Finding(code, path) for path, _, value in walk(values) for text in _texts(value) for code in check_text(text)
+        Finding(code, path)
+        for path, _, value in walk(values)
+        for text in _texts(value)
+        for code in (*check_text(text), *([SafetyCode.LISTED_WORD] if find_word(text) else []))
     )
     return list(findings)
 
@@ -79,6 +86,7 @@ _NAMES = {
     SafetyCode.RUNPOD_KEY: "a RunPod API key",
     SafetyCode.SIGNED_CLAIMS: "a signed token (JWT)",
     SafetyCode.PAYMENT_CARD: "a payment card number",
+    SafetyCode.LISTED_WORD: "a word of the organization's list",
 }
 
 

@@ -14,6 +14,7 @@ from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.projects import Project
 from tensorant_app.domain.errors import NotFound
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.leakage import leak_sentences, read_repeats
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.lookup import own_row
@@ -61,6 +62,8 @@ class VersionLine:
     file_name: str
     created_at: datetime
     content_sha256: str | None
+    leaks: str
+    """Rows on two sides of its splits, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,4 +208,5 @@ def _version_line(row: DatasetVersion, file_name: str) -> VersionLine:
         file_name,
         row.created_at,
         row.content_sha256,
+        " ".join(leak_sentences(map(read_repeats, report.get("repeats", ())))),
     )

@@ -79,7 +79,10 @@ def _written(image: Image.Image, form: str) -> tuple[bytes, str]:
 
 
 def _thumbnail(image: Image.Image) -> bytes:
-    small, target = image.convert("RGBA" if "A" in image.mode else "RGB"), io.BytesIO()
+    factor, target = max(1, max(image.size) // (2 * max(_THUMBNAIL))), io.BytesIO()
+    # Made smaller first: a second copy of a large image would not fit into an import's memory.
+    small = image.reduce(factor) if factor > 1 and image.mode in ("L", "LA", "RGB", "RGBA") else image
+    small = small.convert("RGBA" if "A" in image.mode else "RGB")
     small.thumbnail(_THUMBNAIL)
     small.save(target, "WEBP", quality=80, exif=b"", xmp=b"", icc_profile=None)
     return target.getvalue()

@@ -94,7 +94,7 @@ class ImageReader:
     def __init__(self, images: Images, keep: Path | None = None) -> None:
         self._images, self._keep = images, keep
         self._names: dict[str, str] = {}
-        """Path of a sound image → the name it is stored under; empty where nothing is kept."""
+        """Path of a sound image, or hash of one that stands in a row → the name it is stored under."""
         self._stored: set[str] = set()
 
     def read_row(self, row: Row) -> Iterator[Row | RowError]:
@@ -125,10 +125,7 @@ class ImageReader:
 
     def _name_of(self, source: str) -> str:
         if source.startswith("data:"):
-            try:
-                return self._sound(_decoded(source))
-            except (BadImage, ValueError) as error:
-                raise Fault(RowCode.IMAGE_BROKEN, f"holds an image that cannot be decoded ({error}).") from error
+            return self._name_of_url(source)
         if "://" in source[:12]:
             end = "is an address, and nothing is fetched; put the image into the folder."
             raise Fault(RowCode.IMAGE_ELSEWHERE, end)
@@ -138,6 +135,15 @@ class ImageReader:
             except BadImage as error:
                 raise Fault(RowCode.IMAGE_BROKEN, f"is {show(source)}, which cannot be decoded ({error}).") from error
         return self._names[source]
+
+    def _name_of_url(self, url: str) -> str:
+        key = f"data:{hashlib.sha256(url.encode()).hexdigest()}"
+        if key not in self._names:
+            try:
+                self._names[key] = self._sound(_decoded(url))
+            except (BadImage, ValueError) as error:
+                raise Fault(RowCode.IMAGE_BROKEN, f"holds an image that cannot be decoded ({error}).") from error
+        return self._names[key]
 
     def _sound(self, data: bytes) -> str:
         """Decodes it, and keeps it once under the name of its content."""

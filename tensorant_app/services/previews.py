@@ -31,6 +31,7 @@ from trainer.contract import Base
 MENDS_BY_PLACE = {
     Check.VERSION: ("Open Data", "data"),
     Check.SAFETY: ("Open Data", "data"),
+    Check.SAFETY_LOOK: ("Open Data", "data"),
     Check.BASELINE: ("Open Baseline", "baseline"),
     Check.BUDGET: ("Open Settings", "settings"),
 }

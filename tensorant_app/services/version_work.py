@@ -18,7 +18,6 @@ from tensorant_app.domain.division import MOST_VALUES, REPLY, Division, value_of
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.labels import LONGEST_LABEL, closed_set, single_reply
 from tensorant_app.domain.leakage import Repeats, leak_sentences
-from tensorant_app.domain.safety import Finding, check_values
 from tensorant_app.domain.splits import split_rows, warn_few_test_rows, warn_missing_values
 from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.import_work import Progress
@@ -73,7 +72,6 @@ def build(sources: Sequence[Source], division: Division, near: NearRows, folder:
         "problem": None,
         "rows": {split.value: counts[split] for split in Split},
         "labels": list(closed_set(read.answers[row] for row in sorted(splits))),
-        "safety": [found for found in read.safety if found.pop("place") in splits],
         "repeats": [asdict(one) for one in repeats],
         "warnings": _warnings(read, splits, repeats),
         "content_sha256": content_hash(read.keys.numbers, writers.hashes, splits),
@@ -98,8 +96,6 @@ class _Read:
         self.answers: list[str | None] = []
         self.groups: list[str | None] = []
         self.strata: dict[int, str] = {}
-        self.safety: list[dict[str, Any]] = []
-        self._several = bool(division.files)
         self._labels: dict[str, str] = {}
 
     def all(self, sources: Sequence[Source], near: NearRows, progress: Progress) -> None:
@@ -127,24 +123,12 @@ class _Read:
         self.groups.append(value_of(example, by) if by else None)
         if stratify and split is None:
             self.strata[row.place] = (answer if stratify == REPLY else value_of(example, stratify)) or ""
-        name = f"{split.value.capitalize()} row" if split and self._several else "Row"
-        self.safety += [_finding(row, name, found) for found in check_values(example)]
         return said.text
 
     def _label(self, reply: str | None) -> str | None:
         """Kept once, however many rows have it; a long text is no label and is cut."""
         label = reply if reply is None else reply.strip()[: LONGEST_LABEL + 1]
         return None if label is None else self._labels.setdefault(label, label)
-
-
-def _finding(row: SourceRow, name: str, found: Finding) -> dict[str, Any]:
-    return {
-        "place": row.place,
-        "row": row.number,
-        "path": found.path,
-        "code": found.code.value,
-        "message": f"{name} {row.number}: {found.sentence}",
-    }
 
 
 def _divide(read: _Read, division: Division, near: NearRows, tell: Callable[[float], None]) -> dict[int, Split]:

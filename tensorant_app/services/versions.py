@@ -23,17 +23,19 @@ from tensorant_app.db.steps import begin, step
 from tensorant_app.domain.division import Division
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
-from tensorant_app.domain.leakage import Keep, Likeness, Repeats
+from tensorant_app.domain.leakage import Keep, Repeats, read_repeats
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.splits import Shares
 from tensorant_app.domain.steps import Cause
 from tensorant_app.domain.versions import KEYS, LIFECYCLE, VersionState
+from tensorant_app.services import safety
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
 from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
 from tensorant_app.services.version_images import link_file
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
@@ -53,6 +55,8 @@ class Report:
     """Split → rows."""
     labels: tuple[str, ...]
     safety: tuple[Mapping[str, Any], ...]
+    """Places of refused rows, the first ones."""
+    safety_check: SafetyCheck
     warnings: tuple[str, ...]
     repeats: tuple[Repeats, ...]
     """Which rows repeat others, leaks between splits first."""
@@ -74,6 +78,7 @@ class VersionView:
     """Of the check, while its rows are read as the base model reads them."""
     merge_system: bool
     """The system text stands before the first question."""
+    safety_look: SafetyLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +93,7 @@ class CheckInput:
     base_repo_id: str
     base_revision: str
     merge_system: bool
+    safety: SafetyInput
 
 
 def draft_key(version_id: UUID) -> str:
@@ -228,6 +234,7 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
         project.base_repo_id,
         project.base_revision,
         version.merge_system,
+        safety.read_input(session, version_id),
     )
 
 
@@ -247,6 +254,8 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
         return found
     files = {split.value: str(folder / f"{split.value}.parquet") for split in Split}
     shown = str(folder / IMAGES) if found.get("images") else None
+    split_files = {split: Path(path) for split, path in files.items()}
+    found |= safety.check_files(job.safety, split_files, folder, beat)
     mask_job = MaskJob(base=base, files=files, output=str(folder), merge_system=job.merge_system, images=shown)
     mask_folder = folder / "mask"
     write_job(mask_folder, asdict(mask_job))
@@ -326,6 +335,7 @@ def show_version(session: Session, caller: Caller, version_id: UUID) -> VersionV
         version.content_sha256,
         percent_of(version.id) if version.state is VersionState.CHECKING else None,
         version.merge_system,
+        look_of(session, version),
     )
 
 
@@ -358,15 +368,10 @@ def _report(version: DatasetVersion) -> Report | None:
         rows=stored["rows"],
         labels=tuple(stored["labels"]),
         safety=tuple(stored["safety"]),
+        safety_check=read_check(stored),
         warnings=tuple(stored["warnings"]),
-        repeats=tuple(_repeats(one) for one in stored.get("repeats", ())),
+        repeats=tuple(read_repeats(one) for one in stored.get("repeats", ())),
         mask=load(MaskSummary, json.dumps(stored["mask"])),
         content_sha256=stored["content_sha256"],
         images=stored.get("images", 0),
     )
-
-
-def _repeats(stored: Mapping[str, Any]) -> Repeats:
-    kinds = {"likeness": Likeness(stored["likeness"]), "split": Split(stored["split"])}
-    pairs = [(row, other) for row, other in stored["shown"]]
-    return Repeats(**{**stored, **kinds, "against": Split(stored["against"]), "shown": pairs})

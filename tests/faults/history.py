@@ -22,12 +22,15 @@ from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.runs import LIFECYCLE, RunState
 from tensorant_app.services import evaluations, recoveries, runs, slots, strays
+from tensorant_app.services.accounts import THIS_COMPUTER
 from tests.faults.boundary import Crash
 from tests.faults.invariants import Watch, require
 from tests.faults.site import API_KEY, Site
 from tests.runpod_emulator import Fault
 
 _MOST_RUNS = 3
+_SOON_OVER = timedelta(minutes=10)
+"""Most of what is going on when the faults end is over by then."""
 _PAUSES = (1, 3, 10, 10, 20, 20, 45, 90, 300)
 """Seconds between two things that happen."""
 _OPERATIONS = (
@@ -83,7 +86,7 @@ class History:
             self._act(self.draw.choices(*zip(*self._acts(), strict=True))[0])
             self._pass(self.draw.choice(_PAUSES))
         self._heal()
-        self._rest(minutes=45, each=60)
+        self._rest(minutes=45)
         self._watch.everybody_can_act()
         self._tidy_up()
         self._watch.finish()
@@ -266,8 +269,8 @@ class History:
             for _ in range(60):
                 claims = claim_due()
                 for claim in claims:
-                    if claim.kind in self.site.console.leaves_out:
-                        continue
+                    if claim.kind in self.site.console.leaves_out or claim.subject_id == THIS_COMPUTER:
+                        continue  # Of this computer nothing is rented here.
                     self.current = (claim.kind, claim.subject_id)
                     broker.perform(claim.kind, str(claim.subject_id))
                 if not claims:
@@ -315,10 +318,11 @@ class History:
         self._do(slots.set_slots, "3")
         self.site.console.restart()
 
-    def _rest(self, *, minutes: float, each: float) -> None:
-        """Nothing happens but time, until nothing goes on any more."""
-        for _ in range(int(minutes * 60 / each)):
-            self._pass(each)
+    def _rest(self, *, minutes: float) -> None:
+        """Nothing happens but time, until nothing goes on any more; in longer steps once it lasts."""
+        began = self.site.clock()
+        while (passed := self.site.clock() - began) < timedelta(minutes=minutes):
+            self._pass(60 if passed < _SOON_OVER else 180)
             if self.is_quiet():
                 return
 

@@ -7,11 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
+from uuid import uuid4
 
 from tensorant_app.domain.errors import Unknown
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.providers.runpod import RunPodProvider
-from tensorant_app.services import machine_steps, machines, spend, training
+from tensorant_app.services import adapters, machine_steps, machines, spend, training
 from trainer.contract import AttemptKeys
 
 
@@ -135,6 +136,29 @@ def _gives_slots_away(stack: ExitStack) -> None:
     _put(stack, "tensorant_app.services.slots.has_turn", lambda *given, **more: True)
 
 
+def _zips_anew(stack: ExitStack) -> None:
+    """Each zip of one and the same adapter is another one, and whoever comes last has put his."""
+    before = adapters._zip_folder
+
+    def zip_folder(folder: Any, names: Any, path: Any) -> None:
+        before(folder, names, path)
+        with path.open("ab") as file:
+            file.write(uuid4().bytes)
+
+    _put(stack, "tensorant_app.services.adapters._zip_folder", zip_folder)
+
+
+def _never_rests(stack: ExitStack) -> None:
+    _put(stack, "tensorant_app.services.accounts.next_poll", lambda known, now, pause: now)
+
+
+def _stumbles(stack: ExitStack) -> None:
+    def stumble(*given: Any) -> None:
+        raise KeyError("nobody thought of it")
+
+    _put(stack, "tensorant_app.services.machines.note_answer_lost", stumble)
+
+
 MUTANTS: dict[str, Mutant] = {
     "asks-again": Mutant(("asked_once",), "A lost answer is followed by another create call.", _asks_again),
     "asks-uncommitted": Mutant(
@@ -156,6 +180,9 @@ MUTANTS: dict[str, Mutant] = {
     "deaf-to-results": Mutant(
         ("adapter_lost", "can_act"), "Nobody reads what a machine left on the volume.", _fails_what_is_finished
     ),
+    "zips-anew": Mutant(("adapter_kept",), "A stored adapter is written again, and differs.", _zips_anew),
+    "never-rests": Mutant(("comes_to_rest",), "A look is due as soon as it was made.", _never_rests),
+    "stumbles": Mutant(("no_surprise",), "A job fails for a reason that nobody foresaw.", _stumbles),
     "tells-nobody": Mutant(("can_act",), "A run is not told what became of its machine.", _tells_nobody),
 }
 

@@ -89,7 +89,7 @@ def live(seed: int) -> Found:
             promise, _, words = str(broken).partition(": ")
         finally:
             workers.end()
-            struck = len(site.account.faults.fired)
+            struck = [fault.name for fault, _, _ in site.account.faults.fired]
     return Found(seed, promise, words, log, time.monotonic() - began, struck, ends)
 
 

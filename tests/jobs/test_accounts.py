@@ -607,7 +607,7 @@ class TestReleasing:
 
 @EACH_DATABASE
 class TestThreeStops:
-    """Each ends an overdue machine while the other two are switched off."""
+    """Each ends an overdue machine while the other two are off; the trainer's own: `runpod_emulator/test_processes.py`."""
 
     @pytest.fixture
     def overdue(self, rented: Rented) -> UUID:

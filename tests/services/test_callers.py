@@ -66,6 +66,7 @@ from tensorant_app.services import (
     run_details,
     run_list,
     runs,
+    safety,
     samples,
     scorecards,
     scorings,
@@ -164,6 +165,21 @@ CASES: dict[str, Case] = {
     ),
     "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
     "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
+    "safety.show_settings": Case(
+        Permission.SEE, lambda s, c, w: safety.show_settings(s, c), is_own=True, is_personal=True
+    ),
+    "safety.set_words": Case(Permission.ADMINISTER, lambda s, c, w: safety.set_words(s, c, "falcon"), is_own=True),
+    "safety.set_address": Case(
+        Permission.ADMINISTER, lambda s, c, w: safety.set_address(s, c, "https://a.example.com", "60"), is_own=True
+    ),
+    "safety.set_command": Case(
+        Permission.OPERATE, lambda s, c, w: safety.set_command(s, c, w.organization_id, "/bin/true", "60")
+    ),
+    "safety.set_private_address": Case(
+        Permission.OPERATE,
+        lambda s, c, w: safety.set_private_address(s, c, w.organization_id, "http://127.0.0.1:9/", "60"),
+    ),
+    "safety.check_again": Case(Permission.PREPARE, lambda s, c, w: safety.check_again(s, c, w.frozen_version)),
     "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
     "accounts.list_accounts": Case(Permission.SEE, lambda s, c, w: accounts.list_accounts(s, c), is_own=True),
     "adapter_uploads.cancel_any": Case(

@@ -108,6 +108,11 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.save_budget": Case(
         Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
     ),
+    "SafetyState.load": Case(path=_in("/settings")),
+    "SafetyState.save_words": Case(Role.ADMIN, lambda world, person: [{"words": "falcon"}], _in("/settings")),
+    "SafetyState.save_address": Case(
+        Role.ADMIN, lambda world, person: [{"url": "https://a.example.com", "seconds": "60"}], _in("/settings")
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
@@ -141,6 +146,7 @@ DATA_HANDLERS: dict[str, Case] = {
     "VersionPageState.merge_system": Case(
         Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
     ),
+    "VersionPageState.look_again": Case(Role.MEMBER, path=_VERSION, names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.cancel_check": Case(Role.MEMBER, path=lambda world: checking_path(world), names_ours=True),
@@ -271,10 +277,15 @@ RUN_HANDLERS: dict[str, Case] = {
             ("pause", RunState.TRAINING, ()),
             ("resume", RunState.PAUSED, ()),
             ("verify", RunState.NEEDS_RECOVERY, ()),
-            ("extend", RunState.NEEDS_RECOVERY, ({"maximum_runtime_hours": "12"},)),
             ("confirm_absent", RunState.LAUNCHING, ()),
         )
     },
+    "LimitState.extend": Case(
+        Role.MEMBER,
+        lambda world, person: [{"maximum_runtime_hours": "12"}],
+        lambda world: run_in(world, RunState.NEEDS_RECOVERY),
+        names_ours=True,
+    ),
     "MachineActions.retry_cleanup": Case(
         Role.MEMBER, lambda world, person: [str(machine_in(world, MachineState.RELEASE_FAILED))], names_ours=True
     ),
