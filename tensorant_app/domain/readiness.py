@@ -89,7 +89,8 @@ def judge_time(
 ) -> Finding:
     """Whether it is expected to end in time. A formula's range is so wide that only its middle says something."""
     expected = high if is_measured else timedelta(seconds=math.sqrt(low.total_seconds() * high.total_seconds()))
-    span = f"{say_seconds(low.total_seconds())} to {say_seconds(high.total_seconds())}"
+    short, long = say_seconds(low.total_seconds()), say_seconds(high.total_seconds())
+    span = "less than a minute" if high < timedelta(minutes=1) else long if short == long else f"{short} to {long}"
     sentence = f"It is expected to take {span} ({words}), and may take {say_seconds(limit.total_seconds())}."
     if expected > limit:
         return warned(Check.TIME, f"{sentence} The limit may end it first: {way}.")

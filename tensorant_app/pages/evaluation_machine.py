@@ -28,6 +28,8 @@ class Scorer:
     twins: tuple[str, ...] = ()
     trouble: str = ""
     spend: str = ""
+    terms: str = ""
+    """GPU, place, price and limit, while a rented one is there."""
 
 
 class EvaluationMachineState(AppState):
@@ -81,8 +83,15 @@ def _scorer_of(found: EvaluationMachine) -> Scorer:
         confirm_absent=found.confirm_absent or "",
         twins=tuple(found.machine_ids) if len(found.machine_ids) > 1 else (),
         trouble=found.trouble or "",
+        terms=_terms(found) if found.is_rented and not found.is_gone else "",
         spend=tell(found.spend, times.now()) if found.spend.state is not SpendState.NONE else "",
     )
+
+
+def _terms(found: EvaluationMachine) -> str:
+    place = f" in {found.data_center}" if found.data_center else ""
+    price = f" at {found.rate}" if found.rate else ""
+    return f"{found.gpu_type}{place}{price}, until {found.deadline:%H:%M} UTC at most"
 
 
 def evaluation_machine() -> rx.Component:
@@ -111,5 +120,6 @@ def evaluation_machine() -> rx.Component:
     return rx.fragment(
         if_(one.is_checking, checking),
         if_text(one.trouble, stuck),
-        if_text(one.spend, meta("Spend: ", one.spend)),
+        if_text(one.terms, rx.el.p(meta("Machine: ", one.terms))),
+        if_text(one.spend, rx.el.p(meta("Spend: ", one.spend))),
     )

@@ -133,6 +133,12 @@ def check_import(session: Session, caller: Caller, import_id: UUID, *, mapping: 
     promise(session, REACT, row.id)
 
 
+def give_up(session: Session, row: Import) -> None:
+    """Nobody has sent a byte of it for long."""
+    sentence = "No byte of it came for a week."
+    step(session, row, LIFECYCLE, ImportEvent, verb="cancel", cause=Cause.WORKER, sentence=sentence)
+
+
 def cancel_import(session: Session, caller: Caller, import_id: UUID) -> None:
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, import_id, "import")

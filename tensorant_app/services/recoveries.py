@@ -26,6 +26,7 @@ from tensorant_app.domain.machines import (
     why_not_confirmed,
 )
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunReason, RunState, Work
 from tensorant_app.domain.spend import Spend
 from tensorant_app.domain.steps import Cause, Move
@@ -111,6 +112,11 @@ class EvaluationMachine:
     trouble: str | None
     """Why it is not given back; None where its release has not failed."""
     spend: Spend
+    gpu_type: str
+    data_center: str | None
+    rate: HourlyRate | None
+    deadline: datetime
+    """It is given back then, whatever it says."""
 
 
 def show_evaluation_machine(session: Session, caller: Caller, evaluation_id: UUID) -> EvaluationMachine | None:
@@ -130,6 +136,10 @@ def show_evaluation_machine(session: Session, caller: Caller, evaluation_id: UUI
         _why_not_absent(machine, now),
         machine.trouble,
         machine_spend(session, Use.EVALUATION, row.id),
+        machine.gpu_type,
+        machine.data_center,
+        machine.rate,
+        machine.deadline,
     )
 
 

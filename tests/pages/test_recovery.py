@@ -204,6 +204,7 @@ def test_an_evaluation_in_doubt_is_confirmed_absent_on_its_own_page(owner: Perso
     path = routes.scorecard(row.project_id, make_scorer(owner.caller, row.project_id, row.version_id))
     seen = visit(EvaluationMachineState, owner, path, "enter", "load").scorer
     assert (seen.is_checking, seen.confirm_absent, seen.spend) == (True, "", "$0.86 estimated · billing pending")
+    assert seen.terms.startswith("fake at $1.72/h, until ")
 
     assert visit(EvaluationMachineState, viewer, path, "enter", "load", "confirm_absent").error != ""
     done = visit(EvaluationMachineState, owner, path, "enter", "load", "confirm_absent")
