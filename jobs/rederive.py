@@ -8,6 +8,7 @@ from tensorant_app.services import (
     accounts,
     adapter_uploads,
     connecting,
+    deletions,
     evaluations,
     imports,
     leftovers,
@@ -30,6 +31,7 @@ NOUNS = (
     versions,
     safety,
     imports,
+    deletions,
     adapter_uploads,
     leftovers,
 )

@@ -91,6 +91,10 @@ def answers(evaluation_id: object) -> str:
     return f"/api/evaluations/{evaluation_id}/answers.jsonl"
 
 
+def version_rows(version_id: object, kind: str) -> str:
+    return f"/api/versions/{version_id}/rows?format={kind}"
+
+
 def import_errors(import_id: object) -> str:
     return f"/api/imports/{import_id}/errors.jsonl"
 

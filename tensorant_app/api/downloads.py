@@ -7,7 +7,8 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tensorant_app.api.requests import act, answers, look, path_id
-from tensorant_app.services import downloads, version_images
+from tensorant_app.services import downloads, exports, version_images
+from tensorant_app.services.exports import ExportKind
 
 
 @answers
@@ -56,11 +57,28 @@ async def version_image(request: Request) -> Response:
     return FileResponse(found, media_type="image/webp", headers={"cache-control": "private, max-age=3600"})
 
 
+@answers
+async def version_rows(request: Request) -> Response:
+    """`format` is jsonl or parquet, `split` one of the splits; without it all of them come as an archive."""
+    version_id, query = path_id(request), request.query_params
+    kind, split = query.get("format", ExportKind.JSONL), query.get("split", "")
+    found = await act(
+        request, lambda session, caller: exports.export_version(session, caller, version_id, kind=kind, split=split)
+    )
+    headers = {"content-disposition": f'attachment; filename="{found.file_name}"'}
+    if not split:
+        return StreamingResponse(downloads.stream_zip(found), media_type="application/zip", headers=headers)
+    ((name, path),) = found.examples.items()
+    media_type = "application/x-ndjson" if kind == ExportKind.JSONL else "application/vnd.apache.parquet"
+    return StreamingResponse(downloads.read_pieces(name, path), media_type=media_type, headers=headers)
+
+
 ROUTES = [
     Route("/api/versions/{id}/images/{name}", version_image, methods=["GET"]),
     Route("/api/runs/{id}/adapter.zip", adapter, methods=["GET"]),
     Route("/api/runs/{id}/job-files.zip", job_files, methods=["GET"]),
     Route("/api/imports/{id}/errors.jsonl", import_errors, methods=["GET"]),
     Route("/api/imports/{id}/bad-rows.jsonl", import_bad_rows, methods=["GET"]),
+    Route("/api/versions/{id}/rows", version_rows, methods=["GET"]),
     Route("/api/evaluations/{id}/answers.jsonl", evaluation_answers, methods=["GET"]),
 ]

@@ -46,6 +46,9 @@ class Import(SQLModel, table=True):
     warnings: int = 0
     reason: str | None = None
     """The sentence where the file was refused."""
+    deleted_at: datetime | None = None
+    files_gone_at: datetime | None = None
+    """What lay in the store of it is removed."""
 
 
 class DatasetVersion(SQLModel, table=True):
@@ -74,6 +77,9 @@ class DatasetVersion(SQLModel, table=True):
     """Somebody wants the frozen rows looked through once more, by the safety settings of now."""
     content_sha256: str | None = None
     """Names the frozen files: `versions/<content_sha256>/` in the store."""
+    deleted_at: datetime | None = None
+    files_gone_at: datetime | None = None
+    """What lay in the store of it is removed."""
 
 
 class VersionEvent(StepEvent, table=True):

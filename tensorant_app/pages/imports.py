@@ -12,6 +12,7 @@ from tensorant_app.components.badges import import_badge
 from tensorant_app.components.buttons import button, download_button
 from tensorant_app.components.callouts import callout
 from tensorant_app.components.cards import card, page_head, row, stack, title_with
+from tensorant_app.components.choices import Option
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.stats import Stat, stats
 from tensorant_app.components.tables import data_table
@@ -25,7 +26,7 @@ from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segmen
 from tensorant_app.pages.import_findings import FindingsState, GroupRow, findings
 from tensorant_app.pages.import_mapper import MapperState, kind_words, mapper
 from tensorant_app.pages.lists import put
-from tensorant_app.pages.split_form import read_seed, read_shares, split_fields
+from tensorant_app.pages.split_form import THIS_FILE, read_rest, read_seed, read_shares, split_fields
 from tensorant_app.pages.words import ago, share, size
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, imports, versions
@@ -62,6 +63,8 @@ class ImportFacts:
 class ImportPageState(AppState):
     facts: ImportFacts = ImportFacts()
     versions: list[VersionRow] = []
+    others: list[Option] = []
+    """Files of the dataset that can be a split of their own."""
     asks_cancel: bool = False
 
     @rx.event
@@ -113,6 +116,7 @@ class ImportPageState(AppState):
                 id_of(text),
                 shares=read_shares(form),
                 seed=read_seed(form),
+                **read_rest(form),
                 leave_out_rejected=bool(form.get("leave_out_rejected")),
             )
         )
@@ -121,7 +125,9 @@ class ImportPageState(AppState):
     def _show(self, page: ImportPage) -> bool:
         project = segment(self, "projects")
         facts = _facts(project, page)
-        put(self, facts=facts, versions=[version_row(project, line) for line in page.versions])
+        others = [Option(str(line.id), line.file_name) for line in page.others]
+        versions = [version_row(project, line) for line in page.versions]
+        put(self, facts=facts, versions=versions, others=[THIS_FILE, *others])
         return facts.is_live
 
 
@@ -239,7 +245,7 @@ def _version_form() -> rx.Component:
         class_name="tog",
     )
     fields = stack(
-        *split_fields(),
+        *split_fields(ImportPageState.others),
         if_(facts.rejected > 0, leave_out),
         if_text(fault("leave_out_rejected"), rx.el.p(fault("leave_out_rejected"), class_name="bad", role="alert")),
         row(button(rx.fragment("Make a version of ", facts.ready, " rows"), kind="solid", submits=True)),

@@ -8,9 +8,9 @@ import reflex as rx
 
 from tensorant_app import routes
 from tensorant_app.components.badges import version_badge
-from tensorant_app.components.buttons import action_with_reason, button
+from tensorant_app.components.buttons import action_with_reason, button, download_button
 from tensorant_app.components.callouts import callout
-from tensorant_app.components.cards import card, columns, page_head, stack, title_with
+from tensorant_app.components.cards import card, columns, page_head, row, stack, title_with
 from tensorant_app.components.checks import CheckLine, checks
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import link
@@ -20,13 +20,15 @@ from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.pages.comparison import ComparisonState, comparison_card
 from tensorant_app.pages.data import VIEWERS
+from tensorant_app.pages.deletion import DeletionState, delete_button, delete_dialog
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
 from tensorant_app.pages.tokens import MarkedRow, refused_card, refused_of, tokens_panel
 from tensorant_app.pages.version_words import LOOKS, findings_of
-from tensorant_app.pages.words import ago, count, share
+from tensorant_app.pages.words import ago, count, share, size
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, safety, versions
 from tensorant_app.services.datasets import Origin
@@ -51,6 +53,7 @@ class VersionFacts:
     seed: str = ""
     percent: int = -1
     """Of the check that goes on; -1 where nothing is said."""
+    stored: str = ""
     safety_look: str = ""
     """What is to be said of the safety check beside its findings."""
     may_look_again: bool = False
@@ -190,6 +193,7 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
         divided,
         str(origin.split.get("seed", "")),
         -1 if view.percent is None else view.percent,
+        size(origin.stored) if origin.stored else "",
         LOOKS[view.safety_look] if view.report else "",
         view.state is VersionState.FROZEN and view.safety_look in (SafetyLook.OUTDATED, SafetyLook.FAILED),
         " ".join(leak_sentences(view.report.repeats)) if view.report else "",
@@ -217,7 +221,11 @@ def _report(report: Report | None) -> ReportFacts:
     )
 
 
-@rx.page(route=routes.VERSION, title="Version · Tensorant", on_load=[*ENTER, VersionPageState.load])
+@rx.page(
+    route=routes.VERSION,
+    title="Version · Tensorant",
+    on_load=[*ENTER, VersionPageState.load, DeletionState.ask(False), ComparisonState.load],
+)
 def version_page() -> rx.Component:
     facts, report = VersionPageState.facts, VersionPageState.report
     return framed(
@@ -253,11 +261,12 @@ def version_page() -> rx.Component:
                     if_(report.is_there, _check_card(), _not_checked()),
                     if_(report.refused > 0, refused_card(VersionPageState.refused)),
                 ],
-                [_origin()],
+                [_origin(), comparison_card()],
             ),
             if_(report.is_there, stack(tokens_panel(), rows_browser())),
         ),
         _freeze_dialog(),
+        delete_dialog(),
         crumbs=[Crumb("Data", routes.data(ProjectState.project.id)), Crumb(facts.name)],
         said=rx.match(facts.state, ("frozen", "The version is frozen."), ("checking", "The check has begun."), ""),
     )
@@ -335,10 +344,20 @@ def _origin() -> rx.Component:
             Fact("Divided", facts.divided, under="training / validation / test"),
             Fact("Seed", facts.seed),
             Fact("System text", "before the first question", under=_unmerge(), shown=facts.merges),
+            Fact("Storage", facts.stored, shown=facts.stored != ""),
             Fact("Content", mono(facts.content[:16], small=True), shown=facts.content != ""),
         ),
+        if_(VersionPageState.report.is_there, _export()),
         title="Made of",
     )
+
+
+def _export() -> rx.Component:
+    """All rows, as files for other programs."""
+    version = VersionPageState.facts.id
+    kinds = [("Export JSONL", "jsonl"), ("Export Parquet", "parquet")]
+    files = (download_button(label, routes.version_rows(version, kind), size="sm") for label, kind in kinds)
+    return row(*files, delete_button())
 
 
 def _unmerge() -> rx.Component:

@@ -44,6 +44,11 @@ def source_key(import_id: UUID) -> str:
     return f"imports/{import_id}/source.jsonl"
 
 
+def folder_key(import_id: UUID) -> str:
+    """All that lies in the store of it."""
+    return f"imports/{import_id}"
+
+
 def rows_key(import_id: UUID) -> str:
     return f"imports/{import_id}/rows.parquet"
 

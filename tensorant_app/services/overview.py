@@ -177,13 +177,17 @@ def _data_needs(session: Session, project_id: UUID) -> list[Need]:
     needs = []
     drafts = select(DatasetVersion).join(Dataset, col(Dataset.id) == col(DatasetVersion.dataset_id))
     for version in session.exec(
-        drafts.where(Dataset.project_id == project_id, DatasetVersion.state == VersionState.DRAFT)
+        drafts.where(
+            Dataset.project_id == project_id,
+            DatasetVersion.state == VersionState.DRAFT,
+            col(DatasetVersion.deleted_at).is_(None),
+        )
         .order_by(col(DatasetVersion.created_at).desc())
         .limit(_MOST)
     ):
         why = version.problem or ("Checked; freeze it to use it." if version.report else "It is not checked yet.")
         needs.append(Need(Thing.VERSION, version.id, f"Version {version.number} is a draft", why, "Open"))
-    used = select(DatasetVersion.import_id)
+    used = select(DatasetVersion.import_id).where(col(DatasetVersion.deleted_at).is_(None))
     unused = _imports(project_id).where(Import.state == ImportState.READY, col(Import.id).not_in(used))
     for row in session.exec(unused.order_by(col(Import.created_at).desc()).limit(_MOST)):
         errors = f"{row.rejected:,} of {row.rows:,} rows have errors" if row.rejected else "Every row is ready"
@@ -194,7 +198,9 @@ def _data_needs(session: Session, project_id: UUID) -> list[Need]:
 
 def _imports(project_id: UUID) -> SelectOfScalar[Import]:
     return (
-        select(Import).join(Dataset, col(Dataset.id) == col(Import.dataset_id)).where(Dataset.project_id == project_id)
+        select(Import)
+        .join(Dataset, col(Dataset.id) == col(Import.dataset_id))
+        .where(Dataset.project_id == project_id, col(Import.deleted_at).is_(None))
     )
 
 

@@ -34,7 +34,7 @@ from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
 from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.imports import rows_key
-from tensorant_app.services.lookup import own_row
+from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
 from tensorant_app.services.version_images import link_file
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
@@ -132,7 +132,7 @@ def create_version(
     """
     caller.require(Permission.PREPARE)
     files = files or {}
-    source = own_row(session, caller, Import, import_id, "import")
+    source = hold_row(session, caller, Import, import_id, "import")
     sources = [source, *(_split_source(session, caller, source, split, one) for split, one in files.items())]
     _require_ready(sources, leave_out_rejected=leave_out_rejected)
     division = Division(
@@ -158,7 +158,7 @@ def create_version(
 
 
 def _split_source(session: Session, caller: Caller, main: Import, split: Split, import_id: UUID) -> Import:
-    one = own_row(session, caller, Import, import_id, "import")
+    one = hold_row(session, caller, Import, import_id, "import")
     if split is Split.TRAIN or one.id == main.id or one.dataset_id != main.dataset_id:
         raise Invalid(
             {split.value: f"The {split.value} rows need another file of this dataset, or a share of this one."}

@@ -62,7 +62,8 @@ def _run(asked: argparse.Namespace) -> int:
     wall = time.monotonic() - began
     each = seconds / max(asked.seeds, 1)
     print(f"runs ended: {dict(ends)}")
-    print(f"faults that never struck: {[fault.name for fault in Fault if fault.name not in struck] or 'none'}")
+    if asked.seeds:
+        print(f"faults that never struck: {[fault.name for fault in Fault if fault.name not in struck] or 'none'}")
     print(
         f"{asked.seeds} histories, {struck.total()} faults struck, {wall:.0f} s, {each:.2f} CPU s each: {dict(broken) or 'every promise kept'}"
     )

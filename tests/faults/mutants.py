@@ -7,12 +7,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
-from uuid import uuid4
 
 from tensorant_app.domain.errors import Unknown
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.providers.runpod import RunPodProvider
-from tensorant_app.services import adapters, machine_steps, machines, spend, training
+from tensorant_app.services import machine_steps, machines, spend, training
+from tensorant_app.services.connections import store
 from trainer.contract import AttemptKeys
 
 
@@ -136,16 +136,18 @@ def _gives_slots_away(stack: ExitStack) -> None:
     _put(stack, "tensorant_app.services.slots.has_turn", lambda *given, **more: True)
 
 
-def _zips_anew(stack: ExitStack) -> None:
-    """Each zip of one and the same adapter is another one, and whoever comes last has put his."""
-    before = adapters._zip_folder
+def _touches_the_adapter(stack: ExitStack) -> None:
+    """Whoever looks at a finished adapter writes its file again."""
+    before = training.score_adapter
 
-    def zip_folder(folder: Any, names: Any, path: Any) -> None:
-        before(folder, names, path)
-        with path.open("ab") as file:
-            file.write(uuid4().bytes)
+    def score(session: Any, run_id: Any) -> None:
+        before(session, run_id)
+        for attempt in range(1, 6):
+            path = store().fetch(f"adapters/{run_id}-{attempt}.zip")
+            if path.exists():
+                path.write_bytes(path.read_bytes() + b"again")
 
-    _put(stack, "tensorant_app.services.adapters._zip_folder", zip_folder)
+    _put(stack, "tensorant_app.services.training.score_adapter", score)
 
 
 def _never_rests(stack: ExitStack) -> None:
@@ -180,7 +182,9 @@ MUTANTS: dict[str, Mutant] = {
     "deaf-to-results": Mutant(
         ("adapter_lost", "can_act"), "Nobody reads what a machine left on the volume.", _fails_what_is_finished
     ),
-    "zips-anew": Mutant(("adapter_kept",), "A stored adapter is written again, and differs.", _zips_anew),
+    "touches-adapter": Mutant(
+        ("adapter_kept",), "A stored adapter is written again, and differs.", _touches_the_adapter
+    ),
     "never-rests": Mutant(("comes_to_rest",), "A look is due as soon as it was made.", _never_rests),
     "stumbles": Mutant(("no_surprise",), "A job fails for a reason that nobody foresaw.", _stumbles),
     "tells-nobody": Mutant(("can_act",), "A run is not told what became of its machine.", _tells_nobody),

@@ -35,19 +35,22 @@ from tensorant_app.domain.runs import AdapterUploadState, RunPurpose, RunState
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.domain.splits import Fractions
 from tensorant_app.domain.trials import TrialSettings
-from tensorant_app.domain.versions import VersionState
+from tensorant_app.domain.versions import KEYS, VersionState
 from tensorant_app.services import (
     accounts,
     adapter_uploads,
     baselines,
     bases,
+    comparisons,
     connecting,
     datasets,
+    deletions,
     downloads,
     drafts,
     estimates,
     evaluations,
     examples,
+    exports,
     gpus,
     import_previews,
     imports,
@@ -91,7 +94,7 @@ from tests.plain_base import make_plain_base
 from tests.web.world import put_preview
 from trainer.contract import MASK, Base, Split
 
-NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.own_row"}
+NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
 """What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
@@ -165,6 +168,17 @@ CASES: dict[str, Case] = {
     ),
     "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
     "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
+    "comparisons.list_others": Case(Permission.SEE, lambda s, c, w: comparisons.list_others(s, c, w.frozen_version)),
+    "comparisons.compare_versions": Case(
+        Permission.SEE, lambda s, c, w: comparisons.compare_versions(s, c, _compared(s, w), w.frozen_version)
+    ),
+    "deletions.delete_version": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete_version(s, c, w.draft_version)
+    ),
+    "deletions.delete_import": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete_import(s, c, _unused(s, w.receiving))
+    ),
+    "exports.export_version": Case(Permission.SEE, lambda s, c, w: exports.export_version(s, c, w.frozen_version)),
     "safety.show_settings": Case(
         Permission.SEE, lambda s, c, w: safety.show_settings(s, c), is_own=True, is_personal=True
     ),
@@ -695,6 +709,25 @@ def _run(session: Session, like: Run, **values: Any) -> UUID:
     return run.id
 
 
+def _compared(session: Session, world: World) -> UUID:
+    """Another version of the same dataset and the same rows."""
+    version = session.get(DatasetVersion, world.frozen_version)
+    if version is None:
+        return uuid4()
+    values = {**version.model_dump(), "id": uuid4(), "number": 1_000}
+    session.add(DatasetVersion(**values))
+    session.flush()
+    return UUID(str(values["id"]))
+
+
+def _unused(session: Session, import_id: UUID) -> UUID:
+    """Read, and in no version."""
+    if (row := session.get(Import, import_id)) is not None:
+        row.state = ImportState.READY
+        session.flush()
+    return import_id
+
+
 def _write_frozen(content_sha256: str) -> None:
     """One row group is enough: the page lies beyond the end."""
     import pyarrow as pa
@@ -704,5 +737,7 @@ def _write_frozen(content_sha256: str) -> None:
     folder.mkdir(parents=True)
     for split in Split:
         pq.write_table(pa.table({"row": [1], "example": ["{}"]}), folder / f"{split.value}.parquet")
+    keys = {"split": "test", "row": 1, "sha256": bytes(32), "question_key": bytes(16)}
+    pq.write_table(pa.table({name: [value] for name, value in keys.items()}), folder / KEYS)
     mask = {"split": "test", "row": 1, "tokens": 1, "trained_tokens": 1, "text": "a", "spans": "[]", "error": ""}
     pq.write_table(pa.table({name: [value] for name, value in mask.items()}), folder / MASK)

@@ -32,7 +32,7 @@ from tensorant_app.domain.members import Role
 from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings
-from tensorant_app.domain.versions import VersionState
+from tensorant_app.domain.versions import KEYS, VersionState
 from tensorant_app.pages.import_mapper import FieldRow
 from tensorant_app.pages.launch_words import LaunchCard
 from tensorant_app.services.connections import find_connection, store
@@ -147,6 +147,12 @@ DATA_HANDLERS: dict[str, Case] = {
         Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
     ),
     "VersionPageState.look_again": Case(Role.MEMBER, path=_VERSION, names_ours=True),
+    "ComparisonState.load": Case(path=_VERSION, names_ours=True),
+    "ComparisonState.compare": Case(
+        arguments=lambda world, person: [other_version(world)], path=_VERSION, names_ours=True
+    ),
+    "DeletionState.ask": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
+    "DeletionState.delete": Case(Role.ADMIN, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.cancel_check": Case(Role.MEMBER, path=lambda world: checking_path(world), names_ours=True),
@@ -365,6 +371,7 @@ ROUTES: dict[str, Case] = {
     "GET /api/runs/{id}/job-files.zip": Case(names_ours=True),
     "GET /api/imports/{id}/errors.jsonl": Case(names_ours=True),
     "GET /api/imports/{id}/bad-rows.jsonl": Case(names_ours=True),
+    "GET /api/versions/{id}/rows": Case(names_ours=True),
     "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
     "GET /api/versions/{id}/images/{name}": Case(names_ours=True),
 }
@@ -503,6 +510,19 @@ def put_preview(import_id: UUID) -> None:
         row.arrived = row.previewed = True
 
 
+def other_version(world: World) -> str:
+    """Of the same dataset and the same rows."""
+    with unit_of_work() as session:
+        version = session.get_one(DatasetVersion, world.version_id)
+        values = {
+            **version.model_dump(),
+            "id": uuid4(),
+            "number": 1_000 + len(session.exec(select(DatasetVersion)).all()),
+        }
+        session.add(DatasetVersion(**values))
+        return str(values["id"])
+
+
 def failed_run(world: World) -> UUID:
     with unit_of_work() as session:
         session.get_one(Run, world.run_id).state = RunState.FAILED
@@ -571,6 +591,14 @@ def put_examples(folder: str, lengths: Sequence[int] = (2,)) -> None:
     rows = [*range(1, len(lengths) + 1)]
     for split in Split:
         _put_table(f"{folder}/{split.value}.parquet", {"row": rows, "example": [example] * len(rows)})
+    places = [(split.value, row) for split in Split for row in rows]
+    keys = {
+        "split": [split for split, _ in places],
+        "row": [row for _, row in places],
+        "sha256": [bytes(32)] * len(places),
+        "question_key": [bytes(16)] * len(places),
+    }
+    _put_table(f"{folder}/{KEYS}", keys)
     mask = [
         {"split": split.value, "row": row, "tokens": tokens, "longest": tokens, "trained_tokens": 1 + tokens // 9}
         for split in Split
