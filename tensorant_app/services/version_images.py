@@ -12,7 +12,7 @@ from uuid import UUID
 from sqlmodel import Session
 
 from tensorant_app.db.datasets import DatasetVersion
-from tensorant_app.domain.errors import NotFound
+from tensorant_app.domain.errors import Invalid, NotFound
 from tensorant_app.domain.images import STORED_NAME, stored_images
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.connections import store
@@ -33,8 +33,17 @@ def carry_images(splits: Iterable[Path], folders: Sequence[Path], target: Path) 
                     for name in stored_images(json.loads(text)):
                         if STORED_NAME.fullmatch(name) and name not in carried:
                             carried.add(name)
-                            link_file(next(found for one in folders if (found := one / name).is_file()), target / name)
+                            link_file(_found(name, folders), target / name)
     return len(carried)
+
+
+def _found(name: str, folders: Sequence[Path]) -> Path:
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    raise Invalid(
+        {"images": f"A row names the image {name[:12]}…, which came with another import. Leave that row out."}
+    )
 
 
 def link_file(source: str | Path, target: str | Path) -> None:
