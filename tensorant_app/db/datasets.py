@@ -9,6 +9,7 @@ from sqlmodel import Field, SQLModel
 
 from tensorant_app.db.steps import StepEvent
 from tensorant_app.db.types import JsonType, word_type
+from tensorant_app.domain.edits import EditKind
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.versions import VersionState
 
@@ -51,6 +52,26 @@ class Import(SQLModel, table=True):
     """What lay in the store of it is removed."""
 
 
+class RowEdit(SQLModel, table=True):
+    """One step of a person's editing; rows are only ever added, and `domain.edits` says what they come to."""
+
+    __tablename__ = "row_edit"
+
+    id: int | None = Field(default=None, primary_key=True)
+    at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    import_id: UUID = Field(foreign_key="import.id", index=True)
+    who: str
+    """E-mail address at that time, or `operator`."""
+    kind: EditKind = Field(sa_type=word_type(EditKind))
+    rows: list[int] = Field(sa_type=JsonType)
+    example: str = ""
+    was_rejected: bool = False
+    source_id: UUID | None = Field(default=None, foreign_key="import.id")
+    added: int = 0
+    undoes: int | None = None
+
+
 class DatasetVersion(SQLModel, table=True):
     """A snapshot of imported rows, split; frozen, it never changes and its files are named by their content."""
 
@@ -67,6 +88,8 @@ class DatasetVersion(SQLModel, table=True):
     state: VersionState = Field(sa_type=word_type(VersionState), index=True)
     split: dict[str, Any] = Field(sa_type=JsonType)
     """Shares and seed, as `domain.splits` takes them."""
+    edit_id: int = 0
+    """The last edit of its rows that the check took in; 0 where there was none."""
     merge_system: bool = False
     """The system text stands before the first user text, in masks, baselines, runs and evaluations alike."""
     report: dict[str, Any] | None = Field(default=None, sa_type=JsonType)

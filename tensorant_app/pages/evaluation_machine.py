@@ -13,8 +13,8 @@ from tensorant_app.domain.spend import SpendState, tell
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.machine_panels import checking_panel, cleanup_panel
-from tensorant_app.services import recoveries, times
-from tensorant_app.services.recoveries import EvaluationMachine
+from tensorant_app.services import machine_actions, times
+from tensorant_app.services.machine_actions import EvaluationMachine
 from tensorant_app.state import AppState, Work, id_of
 
 
@@ -57,7 +57,9 @@ class EvaluationMachineState(AppState):
     @rx.event
     async def confirm_absent(self) -> None:
         evaluation = segment(self, "evaluations")
-        await self._do(lambda session, caller: recoveries.confirm_evaluation_absent(session, caller, id_of(evaluation)))
+        await self._do(
+            lambda session, caller: machine_actions.confirm_evaluation_absent(session, caller, id_of(evaluation))
+        )
         if not self.error:
             await self._do_look()
 
@@ -68,7 +70,7 @@ class EvaluationMachineState(AppState):
 
     def _look(self) -> Work[EvaluationMachine | None]:
         evaluation = segment(self, "evaluations")
-        return lambda session, caller: recoveries.show_evaluation_machine(session, caller, id_of(evaluation))
+        return lambda session, caller: machine_actions.show_evaluation_machine(session, caller, id_of(evaluation))
 
     def _show(self, found: EvaluationMachine | None) -> None:
         put(self, scorer=_scorer_of(found) if found else Scorer())

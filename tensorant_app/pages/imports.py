@@ -25,6 +25,7 @@ from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.import_findings import FindingsState, GroupRow, findings
 from tensorant_app.pages.import_mapper import MapperState, kind_words, mapper
+from tensorant_app.pages.import_rows import EditorState, editor
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.split_form import THIS_FILE, read_rest, read_seed, read_shares, split_fields
 from tensorant_app.pages.words import ago, share, size
@@ -77,7 +78,7 @@ class ImportPageState(AppState):
         if found is None:
             return None
         self._show(found)
-        return ImportPageState.watch if self.facts.is_live else FindingsState.load
+        return ImportPageState.watch if self.facts.is_live else self._read()
 
     @rx.event(background=True)
     async def watch(self):
@@ -87,7 +88,10 @@ class ImportPageState(AppState):
         await self._watch(look, lambda page: self._show(page) and not page.line.waits)
         yield MapperState.load
         await self._watch(look, self._show)
-        yield FindingsState.load
+        async with self:
+            more = self._read()
+        for event in more:
+            yield event
 
     @rx.event
     async def ask_cancel(self, is_open: bool):
@@ -121,6 +125,10 @@ class ImportPageState(AppState):
             )
         )
         return rx.redirect(routes.version(project, made)) if made else None
+
+    def _read(self) -> list[Any]:
+        """What is loaded once the file was read."""
+        return [FindingsState.load, EditorState.load] if self.facts.state == "ready" else [FindingsState.load]
 
     def _show(self, page: ImportPage) -> bool:
         project = segment(self, "projects")
@@ -217,9 +225,10 @@ def _checking() -> rx.Component:
 
 def _read() -> rx.Component:
     facts = ImportPageState.facts
+    is_ready = facts.state == "ready"
     counts = stats(
         Stat("Rows read", facts.rows),
-        Stat("Ready", facts.ready, facts.ready_share),
+        Stat("Ready", rx.cond(is_ready, EditorState.counts.ready, facts.ready), facts.ready_share),
         Stat("With errors", facts.errors, rx.cond(facts.rejected > 0, _kinds(FindingsState.errors), "")),
         Stat("Warnings", facts.warnings, rx.cond(facts.warnings != "", _kinds(FindingsState.warnings), "none")),
     )
@@ -227,9 +236,8 @@ def _read() -> rx.Component:
         VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
     )
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
-    is_ready = facts.state == "ready"
     found = findings(facts.id, facts.errors, facts.rejected > 0, if_(is_ready, _version_form()), if_(is_ready, listed))
-    return if_(is_ready | (facts.rejected > 0), stack(counts, found))
+    return if_(is_ready | (facts.rejected > 0), stack(counts, found, if_(is_ready, editor())))
 
 
 def _kinds(groups: rx.Var[list[GroupRow]]) -> rx.Var[str]:
@@ -238,17 +246,16 @@ def _kinds(groups: rx.Var[list[GroupRow]]) -> rx.Var[str]:
 
 
 def _version_form() -> rx.Component:
-    facts = ImportPageState.facts
     leave_out = rx.el.label(
         rx.el.input(type="checkbox", name="leave_out_rejected", id="leave_out_rejected", class_name="ck"),
-        rx.el.span("Leave out the ", rx.el.b(facts.errors, class_name="strong"), " rows with errors"),
+        rx.el.span("Leave out the ", rx.el.b(EditorState.counts.rejected, class_name="strong"), " rows with errors"),
         class_name="tog",
     )
     fields = stack(
         *split_fields(ImportPageState.others),
-        if_(facts.rejected > 0, leave_out),
+        if_(EditorState.counts.rejected > 0, leave_out),
         if_text(fault("leave_out_rejected"), rx.el.p(fault("leave_out_rejected"), class_name="bad", role="alert")),
-        row(button(rx.fragment("Make a version of ", facts.ready, " rows"), kind="solid", submits=True)),
+        row(button(rx.fragment("Make a version of ", EditorState.counts.ready, " rows"), kind="solid", submits=True)),
     )
     form = rx.el.form(fields, on_submit=ImportPageState.make_version)
     return card(if_(AppState.me.may_prepare, form, rx.el.p(VIEWERS, class_name="meta")), title="New version")

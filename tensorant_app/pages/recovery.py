@@ -21,7 +21,7 @@ from tensorant_app.pages.machine_panels import checking_panel, cleanup_panel
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
 from tensorant_app.pages.run_limit import longer_limit_form
 from tensorant_app.pages.run_state import RunPageState as S
-from tensorant_app.services import recoveries
+from tensorant_app.services import machine_actions, recoveries
 from tensorant_app.state import AppState, id_of
 
 
@@ -46,7 +46,7 @@ class RecoveryState(AppState):
     @rx.event
     async def confirm_absent(self) -> None:
         run = segment(self, "runs")
-        await self._do(lambda session, caller: recoveries.confirm_run_absent(session, caller, id_of(run)))
+        await self._do(lambda session, caller: machine_actions.confirm_run_absent(session, caller, id_of(run)))
 
 
 def pause_button() -> rx.Component:

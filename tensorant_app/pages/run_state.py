@@ -27,6 +27,7 @@ from tensorant_app.pages.run_words import EventRow, Head, Numbers, Origin, Setti
 from tensorant_app.services import (
     adapter_uploads,
     logs,
+    machine_actions,
     metrics,
     recoveries,
     run_details,
@@ -158,7 +159,7 @@ class RunPageState(AppState):
         if machine is None or not is_up or monotonic() - self._said_at < _SAY_LOOKING_SECONDS:
             return
         self._said_at = monotonic()
-        work: Work[None] = lambda session, caller: recoveries.watch_machine(session, caller, machine.id)  # noqa: E731
+        work: Work[None] = lambda session, caller: machine_actions.watch_machine(session, caller, machine.id)  # noqa: E731
         with suppress(TensorantError):
             await asyncio.to_thread(as_caller, self.router.headers.cookie, work)
 

@@ -355,9 +355,9 @@ def _origin() -> rx.Component:
 def _export() -> rx.Component:
     """All rows, as files for other programs."""
     version = VersionPageState.facts.id
-    kinds = [("Export JSONL", "jsonl"), ("Export Parquet", "parquet")]
+    kinds = [("JSONL", "jsonl"), ("Parquet", "parquet")]
     files = (download_button(label, routes.version_rows(version, kind), size="sm") for label, kind in kinds)
-    return row(*files, delete_button())
+    return rx.el.div(row(*files, delete_button()), style={"margin_top": "12px"})
 
 
 def _unmerge() -> rx.Component:

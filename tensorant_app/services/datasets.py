@@ -179,6 +179,20 @@ def show_import_page(session: Session, caller: Caller, import_id: UUID) -> Impor
     return ImportPage(import_line(row), progress, DatasetLine(dataset.id, dataset.name), versions, ready)
 
 
+def other_ready_imports(session: Session, caller: Caller, import_id: UUID) -> list[ImportLine]:
+    """Files of the same dataset that were read whole, newest first; at most 50."""
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Import, import_id, "import")
+    others = select(Import).where(
+        Import.dataset_id == row.dataset_id,
+        Import.id != row.id,
+        Import.state == ImportState.READY,
+        col(Import.deleted_at).is_(None),
+    )
+    newest = others.order_by(col(Import.created_at).desc()).limit(PAGE_ROWS)
+    return [import_line(one) for one in session.exec(newest)]
+
+
 def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[VersionLine]:
     """What a baseline or a run of this project can use, newest first; at most 50."""
     caller.require(Permission.SEE)

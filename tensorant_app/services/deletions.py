@@ -22,6 +22,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
+from tensorant_app.services.edits import files_with
 from tensorant_app.services.imports import folder_key
 from tensorant_app.services.lookup import hold_row
 from tensorant_app.services.versions import draft_key, frozen_key
@@ -52,15 +53,16 @@ def uses_of_version(session: Session, version_id: UUID) -> list[str]:
 
 
 def uses_of_import(session: Session, source: Import) -> list[str]:
-    """Versions made of it, also those in which it is the file of one split."""
+    """Versions made of it, also those in which it is the file of one split, and files that its rows were added to."""
     mine = select(DatasetVersion).where(
         col(DatasetVersion.dataset_id) == source.dataset_id, col(DatasetVersion.deleted_at).is_(None)
     )
-    return [
+    made = [
         f"Version {version.number} is made of it."
         for version in session.exec(mine.order_by(col(DatasetVersion.number)))
         if source.id == version.import_id or str(source.id) in version.split.get("files", {}).values()
     ]
+    return [*made, *(f"Its rows were added to the file {name}." for name in files_with(session, source.id))]
 
 
 def delete_version(session: Session, caller: Caller, version_id: UUID) -> None:

@@ -21,7 +21,7 @@ from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.runs import LIFECYCLE, RunState
-from tensorant_app.services import evaluations, recoveries, runs, slots, strays
+from tensorant_app.services import evaluations, machine_actions, recoveries, runs, slots, strays
 from tensorant_app.services.accounts import THIS_COMPUTER
 from tests.faults.boundary import Crash
 from tests.faults.invariants import Watch, require
@@ -201,11 +201,11 @@ class History:
         self._on_run(recoveries.verify_run, RunState.NEEDS_RECOVERY)
 
     def _confirm_absent(self) -> None:
-        self._on_run(recoveries.confirm_run_absent, RunState.LAUNCHING)
+        self._on_run(machine_actions.confirm_run_absent, RunState.LAUNCHING)
 
     def _retry_cleanup(self) -> None:
         for row in self._machines(MachineState.RELEASE_FAILED)[:1]:
-            self._do(recoveries.retry_cleanup, row.id)
+            self._do(machine_actions.retry_cleanup, row.id)
 
     def _terminate_stray(self) -> None:
         with reading() as session:
@@ -221,7 +221,7 @@ class History:
 
     def _watch_page(self) -> None:
         for row in self._machines(MachineState.HELD)[:1]:
-            self._do(recoveries.watch_machine, row.id)
+            self._do(machine_actions.watch_machine, row.id)
 
     def _change_slots(self) -> None:
         self._do(slots.set_slots, self.draw.choice(["1", "2", "3"]))
@@ -346,13 +346,13 @@ class History:
             for row in rows:
                 if row.state in LIFECYCLE.steps["cancel"].sources:
                     self._try(runs.cancel_run, row.id)
-                self._try(recoveries.confirm_run_absent, row.id)
+                self._try(machine_actions.confirm_run_absent, row.id)
             for evaluation_id in filter(None, scored):
                 self._try(evaluations.cancel_evaluation, evaluation_id)
             with reading() as session:
                 own = [row.id for row in session.exec(select(Evaluation)) if row.run_id is not None]
             for evaluation_id in own:
-                self._try(recoveries.confirm_evaluation_absent, evaluation_id)
+                self._try(machine_actions.confirm_evaluation_absent, evaluation_id)
             for view in shown:
                 self._try(strays.terminate_stray, view.id)
             self._pass(60)

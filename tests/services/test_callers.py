@@ -47,16 +47,19 @@ from tensorant_app.services import (
     deletions,
     downloads,
     drafts,
+    edits,
     estimates,
     evaluations,
     examples,
     exports,
     gpus,
     import_previews,
+    import_rows,
     imports,
     launches,
     links,
     logs,
+    machine_actions,
     machines,
     metrics,
     offers,
@@ -80,16 +83,18 @@ from tensorant_app.services import (
     tokens,
     trials,
     uploads,
+    version_images,
     versions,
 )
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.connections import find_connection, store
+from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.plain_base import REPO_ID as BASE_REPO_ID
 from tests.plain_base import REVISION as BASE_REVISION
 from tests.plain_base import make_plain_base
-from tests.web.world import put_preview
+from tests.web.world import put_preview, put_rows
 from trainer.contract import MASK, Base, Split
 
 NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
@@ -110,6 +115,8 @@ class World:
     receiving: UUID
     waiting: UUID
     """An upload whose first rows can be seen."""
+    another: UUID
+    """A second file that was read."""
     checking: UUID
     ready: UUID
     draft_version: UUID
@@ -306,6 +313,20 @@ CASES: dict[str, Case] = {
     "imports.start_import": Case(
         Permission.PREPARE, lambda s, c, w: imports.start_import(s, c, w.dataset_id, "new.jsonl")
     ),
+    "datasets.other_ready_imports": Case(Permission.SEE, lambda s, c, w: datasets.other_ready_imports(s, c, w.ready)),
+    "edits.show_edits": Case(Permission.SEE, lambda s, c, w: edits.show_edits(s, c, w.ready)),
+    "edits.leave_out": Case(Permission.PREPARE, lambda s, c, w: edits.leave_out(s, c, w.ready, [2])),
+    "edits.put_back": Case(Permission.PREPARE, lambda s, c, w: edits.put_back(s, c, w.ready, [3])),
+    "edits.change_row": Case(
+        Permission.PREPARE,
+        lambda s, c, w: edits.change_row(
+            s, c, w.ready, 2, '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
+        ),
+    ),
+    "edits.append_file": Case(Permission.PREPARE, lambda s, c, w: edits.append_file(s, c, w.ready, w.another)),
+    "edits.undo": Case(Permission.PREPARE, lambda s, c, w: edits.undo(s, c, w.ready)),
+    "import_rows.list_rows": Case(Permission.SEE, lambda s, c, w: import_rows.list_rows(s, c, w.ready)),
+    "import_rows.show_row": Case(Permission.SEE, lambda s, c, w: import_rows.show_row(s, c, w.ready, 2)),
     "import_previews.show_preview": Case(Permission.SEE, lambda s, c, w: import_previews.show_preview(s, c, w.waiting)),
     "import_previews.start_reading": Case(
         Permission.PREPARE,
@@ -332,9 +353,19 @@ CASES: dict[str, Case] = {
         Permission.PREPARE, lambda s, c, w: versions.freeze_version(s, c, w.checked_version)
     ),
     "versions.show_version": Case(Permission.SEE, lambda s, c, w: versions.show_version(s, c, w.draft_version)),
+    "version_images.find_thumbnail": Case(
+        Permission.SEE,
+        lambda s, c, w: version_images.find_thumbnail(s, c, _with_thumbnail(s, w.frozen_version), _IMAGE),
+    ),
     "tokens.show_tokens": Case(Permission.SEE, lambda s, c, w: tokens.show_tokens(s, c, w.frozen_version)),
     "examples.read_tokens": Case(
         Permission.SEE, lambda s, c, w: examples.read_tokens(s, c, w.frozen_version, Split.TEST, 1)
+    ),
+    "examples.search_page": Case(
+        Permission.SEE, lambda s, c, w: examples.search_page(s, c, w.frozen_version, Split.TEST, "Hi")
+    ),
+    "examples.count_matches": Case(
+        Permission.SEE, lambda s, c, w: examples.count_matches(s, c, w.frozen_version, Split.TEST, "Hi")
     ),
     "examples.read_page": Case(
         Permission.SEE, lambda s, c, w: examples.read_page(s, c, w.frozen_version, Split.TEST, start=9)
@@ -356,11 +387,12 @@ CASES: dict[str, Case] = {
         Permission.STOP, lambda s, c, w: evaluations.cancel_evaluation(s, c, w.queued_evaluation)
     ),
     "evaluations.show_evaluation": Case(Permission.SEE, lambda s, c, w: evaluations.show_evaluation(s, c, w.baseline)),
-    "recoveries.confirm_evaluation_absent": Case(
-        Permission.SPEND, lambda s, c, w: recoveries.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation))
+    "machine_actions.confirm_evaluation_absent": Case(
+        Permission.SPEND,
+        lambda s, c, w: machine_actions.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation)),
     ),
-    "recoveries.confirm_run_absent": Case(
-        Permission.SPEND, lambda s, c, w: recoveries.confirm_run_absent(s, c, _checked(s, w.queued_run))
+    "machine_actions.confirm_run_absent": Case(
+        Permission.SPEND, lambda s, c, w: machine_actions.confirm_run_absent(s, c, _checked(s, w.queued_run))
     ),
     "recoveries.extend_run": Case(
         Permission.SPEND,
@@ -372,19 +404,20 @@ CASES: dict[str, Case] = {
     "recoveries.resume_run": Case(
         Permission.SPEND, lambda s, c, w: recoveries.resume_run(s, c, _in(s, w.queued_run, RunState.PAUSED))
     ),
-    "recoveries.retry_cleanup": Case(
+    "machine_actions.retry_cleanup": Case(
         Permission.SPEND,
-        lambda s, c, w: recoveries.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
+        lambda s, c, w: machine_actions.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
     ),
-    "recoveries.show_evaluation_machine": Case(
-        Permission.SEE, lambda s, c, w: recoveries.show_evaluation_machine(s, c, w.queued_evaluation)
+    "machine_actions.show_evaluation_machine": Case(
+        Permission.SEE, lambda s, c, w: machine_actions.show_evaluation_machine(s, c, w.queued_evaluation)
     ),
     "recoveries.show_recovery": Case(Permission.SEE, lambda s, c, w: recoveries.show_recovery(s, c, w.failed_run)),
     "recoveries.verify_run": Case(
         Permission.SPEND, lambda s, c, w: recoveries.verify_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY))
     ),
-    "recoveries.watch_machine": Case(
-        Permission.SEE, lambda s, c, w: recoveries.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD))
+    "machine_actions.watch_machine": Case(
+        Permission.SEE,
+        lambda s, c, w: machine_actions.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD)),
     ),
     "slots.show_slots": Case(Permission.SEE, lambda s, c, w: slots.show_slots(s, c), is_own=True),
     "strays.list_strays": Case(Permission.SEE, lambda s, c, w: strays.list_strays(s, c), is_own=True),
@@ -431,6 +464,7 @@ def world(caller: Caller) -> World:
             dataset_id=dataset_id,
             receiving=_import(session, dataset_id, ImportState.RECEIVING, size=2),
             waiting=_import(session, dataset_id, ImportState.RECEIVING, size=2),
+            another=_import(session, dataset_id, ImportState.READY),
             checking=_import(session, dataset_id, ImportState.CHECKING),
             ready=frozen.import_id,
             draft_version=factories.make_version(session, project, state=VersionState.DRAFT).id,
@@ -457,6 +491,10 @@ def world(caller: Caller) -> World:
     store().put(imports.bad_rows_key(found.ready), b"{}\n")
     store().put(imports.source_key(found.waiting), b"{}")
     put_preview(found.waiting)
+    put_rows(found.ready)
+    put_rows(found.another)
+    with unit_of_work() as session:
+        edits.leave_out(session, caller, found.ready, [3])
     store().put(DOWNLOAD, b"{}")
     _write_frozen(str(frozen.content_sha256))
     return found
@@ -665,6 +703,15 @@ def _adapter(session: Session, run: Run) -> Adapter:
         manifest={},
         zip_key=DOWNLOAD,
     )
+
+
+_IMAGE = f"{'0' * 64}.png"
+
+
+def _with_thumbnail(session: Session, version_id: UUID) -> UUID:
+    if version := session.get(DatasetVersion, version_id):
+        store().put(f"imports/{version.import_id}/{THUMBNAILS}/{'0' * 64}.webp", b"webp")
+    return version_id
 
 
 def _being_checked(session: Session, version_id: UUID) -> UUID:

@@ -18,7 +18,7 @@ from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import HOLDS_SLOT, Use
 from tensorant_app.providers.storage import FolderStore
-from tensorant_app.services import recoveries, runs, spend
+from tensorant_app.services import machine_actions, recoveries, runs, spend
 from tests.faults.console import Console, open_console, time_zone
 from tests.runpod_emulator import VirtualClock
 from tests.tapes.stage import set_up
@@ -169,7 +169,7 @@ class _Player:
             elif "cancel" in words:
                 self._do(runs.cancel_run)
             elif "confirm" in words and "absent" in words:
-                self._do(recoveries.confirm_run_absent)
+                self._do(machine_actions.confirm_run_absent)
             elif "resume" in words:
                 self._do(recoveries.resume_run)
             elif "pause" in words:
@@ -203,7 +203,7 @@ class _Player:
         machine = self.console.machine(self.run_id)
         assert machine is not None
         with unit_of_work() as session:
-            recoveries.retry_cleanup(session, self.console.caller, machine.id)
+            machine_actions.retry_cleanup(session, self.console.caller, machine.id)
 
     def _mark(self, event: str, *, only_changes: bool = False) -> None:
         from tensorant_app.components import badges
