@@ -27,6 +27,9 @@ def check_data(
         str, typer.Option("--format", help="auto, chat, sharegpt, alpaca or prompt_completion.")
     ] = "auto",
     images: Annotated[Path | None, typer.Option(help="Folder of a vision model's images.")] = None,
+    vision: Annotated[
+        bool, typer.Option("--vision", help="It is for a vision model: images lie in FILE, a zip, or in its rows.")
+    ] = False,
     tokenizer: Annotated[
         Path | None, typer.Option(help="Folder of the base model's tokenizer, for its control tokens.")
     ] = None,
@@ -35,7 +38,7 @@ def check_data(
     """What is in FILE, row by row, and what is wrong with it; exit code 1 where a row or the file cannot be used."""
     layout = data_checks.layout_named(format_)
     tokens = bases.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
-    report = data_checks.check_file(file, layout=layout, images=images, tokens=tokens)
+    report = data_checks.check_file(file, layout=layout, images=images, is_vision=vision, tokens=tokens)
     if as_json:
         print(json.dumps(asdict(report), ensure_ascii=False))
     else:

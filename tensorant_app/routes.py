@@ -103,5 +103,9 @@ def import_bad_rows(import_id: object) -> str:
     return f"/api/imports/{import_id}/bad-rows.jsonl"
 
 
+def version_image(version_id: object, name: object) -> str:
+    return f"/api/versions/{version_id}/images/{name}"
+
+
 def upload(upload_id: object) -> str:
     return f"{UPLOADS}/{upload_id}"

@@ -6,8 +6,8 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from tensorant_app.api.requests import act, answers, path_id
-from tensorant_app.services import downloads, exports
+from tensorant_app.api.requests import act, answers, look, path_id
+from tensorant_app.services import downloads, exports, version_images
 from tensorant_app.services.exports import ExportKind
 
 
@@ -48,6 +48,16 @@ async def evaluation_answers(request: Request) -> Response:
 
 
 @answers
+async def version_image(request: Request) -> Response:
+    """A thumbnail, made here from decoded pixels: whatever was uploaded is never handed to a browser."""
+    version_id, name = path_id(request), request.path_params["name"]
+    found = await look(
+        request, lambda session, caller: version_images.find_thumbnail(session, caller, version_id, name)
+    )
+    return FileResponse(found, media_type="image/webp", headers={"cache-control": "private, max-age=3600"})
+
+
+@answers
 async def version_rows(request: Request) -> Response:
     """`format` is jsonl or parquet, `split` one of the splits; without it all of them come as an archive."""
     version_id, query = path_id(request), request.query_params
@@ -64,6 +74,7 @@ async def version_rows(request: Request) -> Response:
 
 
 ROUTES = [
+    Route("/api/versions/{id}/images/{name}", version_image, methods=["GET"]),
     Route("/api/runs/{id}/adapter.zip", adapter, methods=["GET"]),
     Route("/api/runs/{id}/job-files.zip", job_files, methods=["GET"]),
     Route("/api/imports/{id}/errors.jsonl", import_errors, methods=["GET"]),

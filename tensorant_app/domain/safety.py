@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tensorant_app.domain.images import STORED_NAME
 from tensorant_app.domain.json_values import walk
 
 
@@ -127,7 +128,8 @@ def _texts(value: object) -> Iterator[str]:
     if isinstance(value, dict):
         yield from value
     elif isinstance(value, str):
-        yield value
+        # The digits of an image's name, which is made of its content, are nobody's card.
+        yield from () if STORED_NAME.fullmatch(value) else (value,)
     elif isinstance(value, int) and not isinstance(value, bool):
         yield str(value)
 

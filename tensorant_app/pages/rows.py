@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import reflex as rx
 
+from tensorant_app import routes
 from tensorant_app.components.cards import card
 from tensorant_app.components.chats import Bubble, Span, Turn, bubbles, token_turns, trained_legend
 from tensorant_app.components.forms import search_input
@@ -15,6 +17,7 @@ from tensorant_app.components.skeletons import skeleton_card
 from tensorant_app.components.tabs import Tab, tabs
 from tensorant_app.components.texts import keys, meta
 from tensorant_app.components.values import if_, if_text, pick
+from tensorant_app.domain.images import stored_images
 from tensorant_app.pages.bubbles import bubble_of, words_of
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import (
@@ -82,7 +85,7 @@ class RowsState(AppState):
         if found is None:
             return None
         view, (page, more) = found
-        self._messages = {one.row: _bubbles(one) for one in page}
+        self._messages = {one.row: _bubbles(text, one) for one in page}
         self.rows = [_row(one) for one in page]
         self.splits = _splits(self, view, split)
         total = view.report.rows.get(split.value, 0) if view.report else 0
@@ -147,8 +150,13 @@ def _row(view: ExampleView) -> ExampleRow:
     return ExampleRow(view.row, f"{view.row:,}", words[:_SNIPPET] or "–", f"{view.tokens:,}")
 
 
-def _bubbles(view: ExampleView) -> list[Bubble]:
-    return [bubble_of(message) for message in view.messages]
+def _bubbles(version: str, view: ExampleView) -> list[Bubble]:
+    return [_bubble(version, message) for message in view.messages]
+
+
+def _bubble(version: str, message: Mapping[str, Any]) -> Bubble:
+    pictures = [routes.version_image(version, name) for name in stored_images({"messages": [message]})]
+    return replace(bubble_of(message), pictures=pictures, **({"images": []} if pictures else {}))
 
 
 def rows_browser() -> rx.Component:

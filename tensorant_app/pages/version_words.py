@@ -35,6 +35,11 @@ def findings_of(report: Report) -> list[CheckLine]:
     if report.safety_check.sentence:
         lines.append(CheckLine("refuse", report.safety_check.sentence, "The rows count as not checked."))
     lines += [CheckLine("warn", warning) for warning in report.warnings]
+    if report.images:
+        taken = count(sum(report.mask.image_tokens.values()), "token")
+        lines.append(
+            CheckLine("warn", f"{count(report.images, 'image')}, {taken} in all", "Training on images comes later.")
+        )
     if not errors:
         lines.append(CheckLine("pass", "The base model's template renders every row"))
     if not found and not report.safety_check.has_failed:

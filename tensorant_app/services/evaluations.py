@@ -95,6 +95,8 @@ def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
     version = hold_row(session, caller, DatasetVersion, version_id, "version")
     if version.state is not VersionState.FROZEN:
         raise Conflict(f"The version is {version.state.value}. Freeze it, then evaluate the base model on it.")
+    if (version.report or {}).get("images"):
+        raise Conflict("Evaluating on images comes later. Choose a version without images, and a text model.")
     evaluation = _create(session, version, EvaluationKind.BASELINE, Cause.MEMBER)
     write_audit(session, caller, "evaluations.create", evaluation.id, kind=evaluation.kind.value)
     return evaluation.id

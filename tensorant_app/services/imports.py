@@ -168,8 +168,13 @@ def work_on(session: Session, import_id: UUID) -> ImportWork | None:
     row = session.get(Import, import_id)
     if row is None or not _is_wanted(row):
         return None
+    return ImportWork(row.state, row.mapping, base_of(session, row))
+
+
+def base_of(session: Session, row: Import) -> tuple[str, str]:
+    """Name and revision of its project's base model."""
     project = session.get_one(Project, session.get_one(Dataset, row.dataset_id).project_id)
-    return ImportWork(row.state, row.mapping, (project.base_repo_id, project.base_revision))
+    return project.base_repo_id, project.base_revision
 
 
 def _is_wanted(row: Import) -> bool:

@@ -254,6 +254,9 @@ def _check_data(subject: Subject) -> list[Finding]:
     empty = [split.value for split in (Split.TRAIN, Split.VALIDATION, Split.TEST) if not report.rows.get(split.value)]
     if empty:
         return [refused(Check.VERSION, f"The version has no rows for {' and '.join(empty)}. Split it differently.")]
+    if report.images:
+        sentence = f"The version has {report.images:,} images, and training on images comes later."
+        return [refused(Check.VERSION, f"{sentence} Choose a version without images, and a text model.")]
     counts = ", ".join(f"{count:,} {split}" for split, count in report.rows.items())
     leaks = leak_sentences(report.repeats)
     sentence = " ".join([f"The version is frozen: {counts}.", *leaks])

@@ -20,10 +20,12 @@ from tensorant_app.domain.labels import LONGEST_LABEL, closed_set, single_reply
 from tensorant_app.domain.leakage import Repeats, leak_sentences
 from tensorant_app.domain.splits import split_rows, warn_few_test_rows, warn_missing_values
 from tensorant_app.services.edit_work import write_edited
+from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.import_work import Progress
 from tensorant_app.services.leakage import RowKeys, find_repeats, groups_of
 from tensorant_app.services.near_rows import NearRows
 from tensorant_app.services.version_files import Source, SourceRow, Writers, content_hash, read_rows
+from tensorant_app.services.version_images import carry_images
 from trainer.contract import RESULT, Split, write_file
 
 _SKETCHES = "sketches"
@@ -41,12 +43,18 @@ def main(job_path: Path) -> None:
         sources = [_source(one, folder) for one in job["sources"]]
         with NearRows(folder / _SKETCHES) as near:
             result = build(sources, Division.of(job["split"]), near, folder)
+        result["images"] = _carry(job.get("images", ()), folder)
     except Invalid as error:
         result = {"problem": error.message}
     (folder / _SKETCHES).unlink(missing_ok=True)
     for edited in folder.glob(".edited-*.parquet"):
         edited.unlink()
     write_file(folder / RESULT, json.dumps(result))
+
+
+def _carry(folders: Sequence[str], folder: Path) -> int:
+    splits = [folder / f"{split.value}.parquet" for split in Split]
+    return carry_images(splits, [Path(one) for one in folders], folder / IMAGES) if folders else 0
 
 
 def _source(one: Mapping[str, Any], folder: Path) -> Source:

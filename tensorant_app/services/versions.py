@@ -33,9 +33,11 @@ from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
 from tensorant_app.services.edits import edited_source, newest_edit, overlay_of
+from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
+from tensorant_app.services.version_images import link_file
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
@@ -61,6 +63,8 @@ class Report:
     """Which rows repeat others, leaks between splits first."""
     mask: MaskSummary
     content_sha256: str
+    images: int = 0
+    """Different ones that its rows name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,15 +262,16 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
         {"split": split, "rows": str(store().fetch(key)), "edits": job.edits[split]}
         for split, key in job.sources.items()
     ]
-    found = run_work(
-        "tensorant_app.services.version_work", {"sources": sources, "split": dict(job.split)}, folder, beat
-    )
+    images = [str(one) for key in job.sources.values() if (one := store().fetch(key).parent / IMAGES).is_dir()]
+    work = {"sources": sources, "split": dict(job.split), "images": images}
+    found = run_work("tensorant_app.services.version_work", work, folder, beat)
     if found["problem"]:
         return found
     files = {split.value: str(folder / f"{split.value}.parquet") for split in Split}
+    shown = str(folder / IMAGES) if found.get("images") else None
     split_files = {split: Path(path) for split, path in files.items()}
     found |= safety.check_files(job.safety, split_files, folder, beat)
-    mask_job = MaskJob(base=base, files=files, output=str(folder), merge_system=job.merge_system)
+    mask_job = MaskJob(base=base, files=files, output=str(folder), merge_system=job.merge_system, images=shown)
     mask_folder = folder / "mask"
     write_job(mask_folder, asdict(mask_job))
     run_process([str(get_settings().trainer_python), "-m", "trainer", "mask", "--job", str(mask_folder / JOB)], beat)
@@ -293,6 +298,8 @@ def freeze_files(version_id: UUID, content_sha256: str, facts: Mapping[str, str 
         aside.mkdir()
         for file_name in FILES:
             shutil.copyfile(draft / file_name, aside / file_name)
+        if (draft / IMAGES).is_dir():
+            shutil.copytree(draft / IMAGES, aside / IMAGES, copy_function=link_file)
         seal_folder(aside, dict(facts))
         try:
             aside.rename(frozen)
@@ -314,6 +321,7 @@ def manifest_facts(session: Session, version_id: UUID) -> tuple[str, dict[str, s
         "template_sha256": report.mask.template_sha256,
         "seed": version.split["seed"],
         "merge_system": int(version.merge_system),
+        "images": report.images,
         **{f"rows_{split}": count for split, count in report.rows.items()},
     }
     return report.content_sha256, facts
@@ -380,4 +388,5 @@ def _report(version: DatasetVersion) -> Report | None:
         repeats=tuple(read_repeats(one) for one in stored.get("repeats", ())),
         mask=load(MaskSummary, json.dumps(stored["mask"])),
         content_sha256=stored["content_sha256"],
+        images=stored.get("images", 0),
     )

@@ -24,6 +24,7 @@ from tensorant_app.pages.data import DataState
 from tensorant_app.pages.import_findings import FindingsState
 from tensorant_app.pages.import_mapper import MapperState
 from tensorant_app.pages.imports import ImportPageState
+from tensorant_app.pages.rows import RowsState
 from tensorant_app.pages.split_form import read_rest, read_seed, read_shares
 from tensorant_app.pages.tokens import TokensState
 from tensorant_app.pages.versions import VersionPageState
@@ -274,6 +275,28 @@ class TestTokens:
         run(call(state, "ask", "four"))
         assert state.fields == {"context_length": "Context length must be between 128 and 131,072."}
         assert state.beyond == "Every row fits into 4,096 tokens."
+
+    def test_a_row_with_images_shows_their_thumbnails(self, owner: Person, project_id: UUID) -> None:
+        with unit_of_work() as session:
+            version = make_version(session, session.get_one(Project, project_id))
+        _put_mask(
+            version, {"split": ["train"], "row": [1], "tokens": [9], "trained_tokens": [1], "text": [""]} | _NOTHING
+        )
+        name = f"{'1' * 64}.png"
+        content = [{"type": "image", "image": name}, {"type": "text", "text": "Which?"}]
+        example = json.dumps({"messages": [{"role": "user", "content": content}]})
+        file = io.BytesIO()
+        pq.write_table(pa.table({"row": [1], "example": [example]}), file)
+        store().put(f"{frozen_key(str(version.content_sha256))}/train.parquet", file.getvalue())
+
+        state = visit(RowsState, owner, f"/projects/{project_id}/data/versions/{version.id}", "load")
+
+        assert state.error == ""
+        assert state.chat[0].pictures == [f"/api/versions/{version.id}/images/{name}"]
+        assert state.chat[0].words.strip() == "Which?"
+
+
+_NOTHING: dict[str, list[Any]] = {"spans": ["[]"], "error": [None]}
 
 
 def _put_mask(version: DatasetVersion, columns: dict[str, list[Any]]) -> None:

@@ -83,10 +83,12 @@ from tensorant_app.services import (
     tokens,
     trials,
     uploads,
+    version_images,
     versions,
 )
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.connections import find_connection, store
+from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.plain_base import REPO_ID as BASE_REPO_ID
@@ -351,6 +353,10 @@ CASES: dict[str, Case] = {
         Permission.PREPARE, lambda s, c, w: versions.freeze_version(s, c, w.checked_version)
     ),
     "versions.show_version": Case(Permission.SEE, lambda s, c, w: versions.show_version(s, c, w.draft_version)),
+    "version_images.find_thumbnail": Case(
+        Permission.SEE,
+        lambda s, c, w: version_images.find_thumbnail(s, c, _with_thumbnail(s, w.frozen_version), _IMAGE),
+    ),
     "tokens.show_tokens": Case(Permission.SEE, lambda s, c, w: tokens.show_tokens(s, c, w.frozen_version)),
     "examples.read_tokens": Case(
         Permission.SEE, lambda s, c, w: examples.read_tokens(s, c, w.frozen_version, Split.TEST, 1)
@@ -697,6 +703,15 @@ def _adapter(session: Session, run: Run) -> Adapter:
         manifest={},
         zip_key=DOWNLOAD,
     )
+
+
+_IMAGE = f"{'0' * 64}.png"
+
+
+def _with_thumbnail(session: Session, version_id: UUID) -> UUID:
+    if version := session.get(DatasetVersion, version_id):
+        store().put(f"imports/{version.import_id}/{THUMBNAILS}/{'0' * 64}.webp", b"webp")
+    return version_id
 
 
 def _being_checked(session: Session, version_id: UUID) -> UUID:

@@ -44,12 +44,15 @@ from tensorant_app.services import edits
 from tensorant_app.services.batches import table_of
 from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
+from tensorant_app.services.image_cleaning import clean
+from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.services.imports import bad_rows_key, errors_key, preview_key, rows_key, source_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
 from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_scorer, make_stray, make_version
 from tests.people import Person, make_person, sign_in
+from tests.pictures import picture
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
 
@@ -420,6 +423,7 @@ ROUTES: dict[str, Case] = {
     "GET /api/imports/{id}/bad-rows.jsonl": Case(names_ours=True),
     "GET /api/versions/{id}/rows": Case(names_ours=True),
     "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
+    "GET /api/versions/{id}/images/{name}": Case(names_ours=True),
 }
 """Every route that asks who is calling."""
 
@@ -457,6 +461,7 @@ def make_world() -> World:
     store().put(bad_rows_key(source.id), b"{}\n")
     put_rows(source.id)
     put_examples(frozen_key(REPORT["content_sha256"]))
+    store().put(f"imports/{source.id}/{THUMBNAILS}/{'0' * 64}.webp", clean(picture(size=(320, 200))).thumbnail)
     return World(
         people=people | {Role.OWNER: owner},
         stranger=stranger,
@@ -660,7 +665,8 @@ def _steady(table: sa.Table) -> list[sa.Column[Any]]:
 
 def put_examples(folder: str, lengths: Sequence[int] = (2,)) -> None:
     """A row of each length in each split, with its mask."""
-    example = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
+    content = [{"type": "image", "image": f"{'0' * 64}.png"}, {"type": "text", "text": "Hi"}]
+    example = json.dumps({"messages": [{"role": "user", "content": content}]})
     rows = [*range(1, len(lengths) + 1)]
     for split in Split:
         _put_table(f"{folder}/{split.value}.parquet", {"row": rows, "example": [example] * len(rows)})
