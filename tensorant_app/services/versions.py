@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version as code_version
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -319,6 +320,7 @@ def manifest_facts(session: Session, version_id: UUID) -> tuple[str, dict[str, s
         "content_sha256": report.content_sha256,
         "tokenizer_sha256": report.mask.tokenizer_sha256,
         "template_sha256": report.mask.template_sha256,
+        "tensorant": code_version("tensorant"),
         "seed": version.split["seed"],
         "merge_system": int(version.merge_system),
         "images": report.images,
