@@ -40,7 +40,8 @@ _NAMES = {
     ),
 }
 _OF_FILES = (Split.VALIDATION, Split.TEST)
-THIS_FILE = Option("", "This file")
+THIS_FILE = Option("this", "This file")
+"""Its value is not empty: a browser sends the words of an option whose value is."""
 """The first of the files that a split can come from."""
 
 
@@ -76,7 +77,7 @@ def read_rest(form: Mapping[str, Any]) -> dict[str, Any]:
 def read_files(form: Mapping[str, Any]) -> dict[Split, UUID]:
     chosen = {split: str(form.get(f"{split.value}_file", "")) for split in _OF_FILES}
     try:
-        return {split: UUID(text) for split, text in chosen.items() if text}
+        return {split: UUID(text) for split, text in chosen.items() if text not in ("", THIS_FILE.value)}
     except ValueError:
         raise Invalid({"test_file": "Choose one of the files that are listed."}) from None
 
