@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from functools import cache
 from pathlib import Path
 
 import psutil
@@ -54,6 +55,22 @@ with NearRows(Path(sys.argv[2]) / "sketches") as near:
     list(near.pairs(lambda _: 0, lambda _: None))
 print(time.perf_counter() - began)
 """
+_TEMPLATE = """
+import os, resource, sys, time
+from pathlib import Path
+from trainer.conduct import set_environment
+set_environment(1)
+from trainer.contract import Base, MaskJob
+from trainer.mask import make_mask
+def cpu():
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+folder = Path(sys.argv[2])
+base = Base("demo", "", os.environ["TENSORANT_BENCH_BASE"])
+began, before = time.perf_counter(), cpu()
+summary = make_mask(MaskJob(base, {"train": str(folder / "rows.parquet")}, str(folder)))
+print(cpu() - before, time.perf_counter() - began)
+assert (summary.rows, summary.refused) == (int(sys.argv[3]), 0), summary
+"""
 _PEER = """
 import sys, time
 import datasets
@@ -71,10 +88,14 @@ def measure() -> list[Row]:
         peer = min(_run(_PEER, file, folder / f"peer-{n}", ROWS)[0] for n in range(3))
         ours = [_run(_OURS, file, folder / f"ours-{n}", ROWS) for n in range(3)]
         looking, _ = _run(_LOOKING, file, folder / "ours-0", ROWS)
+        (cpu, wall), template_peak = _numbers(_TEMPLATE, file, folder / "ours-0", ROWS)
         rows = [
             Row("data.import.vs_hf_datasets", min(s for s, _ in ours), "s", "datasets.load_dataset", peer),
             Row("data.import.peak_mb", max(mb for _, mb in ours), "MB"),
             Row("data.personal_data_s", looking, "s"),
+            Row("data.template_s", wall, "s"),
+            Row("data.template_rows_per_cpu_s", ROWS / cpu, "rows/CPU-s"),
+            Row("data.template_peak_mb", template_peak, "MB"),
             Row("data.near_duplicates_s", _run(_NEAR, file, folder / "ours-0", ROWS)[0], "s"),
         ]
         if TIMES:
@@ -106,8 +127,14 @@ def write_chats(path: Path, rows: int) -> Path:
 
 def _run(code: str, file: Path, folder: Path, rows: int) -> tuple[float, float]:
     """Seconds that the program says, and the largest PSS of all its processes in MB."""
+    said, peak = _numbers(code, file, folder, rows)
+    return said[-1], peak
+
+
+def _numbers(code: str, file: Path, folder: Path, rows: int) -> tuple[list[float], float]:
     folder.mkdir(exist_ok=True)
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
+    env["TENSORANT_BENCH_BASE"] = _base_folder()
     command = [sys.executable, "-c", code, str(file), str(folder), str(rows)]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
         peaks = [0.0]
@@ -115,7 +142,15 @@ def _run(code: str, file: Path, folder: Path, rows: int) -> tuple[float, float]:
         said, _ = process.communicate()
     if process.returncode:
         raise SystemExit(f"It ended with code {process.returncode}.")
-    return float(said.split()[-1]), max(peaks)
+    return [float(number) for number in said.split()], max(peaks)
+
+
+@cache
+def _base_folder() -> str:
+    """The demo's base model, whose tokenizer and template the rows are read with."""
+    from tensorant_app.services.bases import fetch_demo_base
+
+    return fetch_demo_base(lambda line: None).folder
 
 
 def _watch(pid: int, peaks: list[float]) -> None:

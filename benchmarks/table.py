@@ -14,7 +14,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-HELP = ("table", "seed", "trainer_work")
+HELP = ("table", "seed", "trainer_work", "compute_times")
 """Files that measure nothing by themselves."""
 FOLDER = Path(__file__).resolve().parent
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 from jobs.broker import actor
 from tensorant_app.db.promise import Lease
@@ -10,8 +13,9 @@ from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import Conflict, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.services import imports
-from tensorant_app.services.bases import control_tokens
+from tensorant_app.services.bases import control_tokens, reads_images
 from tensorant_app.services.connections import store, tell_disk_trouble
+from tensorant_app.services.image_files import IMAGES, THUMBNAILS
 from tensorant_app.services.imports import ImportWork
 from tensorant_app.services.work import run_work, work_folder
 from trainer.contract import RESULT
@@ -59,6 +63,7 @@ def _read(lease: Lease, work: ImportWork) -> dict[str, Any]:
             "source": str(store().fetch(imports.source_key(import_id))),
             "mapping": work.mapping,
             "tokens": list(control_tokens(*work.base)),
+            "images": reads_images(*work.base),
         }
         result = run_work("tensorant_app.services.import_work", job, folder, lambda: _beat(lease))
         if result["accepted"] or result["rejected"]:
@@ -67,8 +72,18 @@ def _read(lease: Lease, work: ImportWork) -> dict[str, Any]:
             store().put(imports.bad_rows_key(import_id), folder / "bad_rows.jsonl")
         if result["refused"] is None:
             store().put(imports.warnings_key(import_id), folder / "warnings.jsonl")
+            _take_images(import_id, folder)
             store().put(imports.rows_key(import_id), folder / "rows.parquet")
         return result
+
+
+def _take_images(import_id: UUID, folder: Path) -> None:
+    """Before the rows that name them."""
+    for name in (IMAGES, THUMBNAILS):
+        target = store().fetch(imports.rows_key(import_id)).parent / name
+        shutil.rmtree(target, ignore_errors=True)
+        if (folder / name).is_dir():
+            (folder / name).rename(target)
 
 
 def _refused(sentence: str) -> dict[str, Any]:

@@ -8,16 +8,33 @@ from tensorant_app.services import (
     accounts,
     adapter_uploads,
     connecting,
+    deletions,
     evaluations,
     imports,
+    leftovers,
     machines,
     offers,
     runs,
+    safety,
     spend,
     versions,
 )
 
-NOUNS = (connecting, offers, accounts, machines, spend, runs, evaluations, versions, imports, adapter_uploads)
+NOUNS = (
+    connecting,
+    offers,
+    accounts,
+    machines,
+    spend,
+    runs,
+    evaluations,
+    versions,
+    safety,
+    imports,
+    deletions,
+    adapter_uploads,
+    leftovers,
+)
 
 
 @tick.rederive

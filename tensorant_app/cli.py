@@ -15,20 +15,18 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tensorant_app import cli_operator, cli_recovery, web
+from tensorant_app import cli_data, cli_operator, cli_recovery, cli_safety, web
 from tensorant_app.cli_recovery import As
 from tensorant_app.cli_recovery import caller_of as _caller
 from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Role, operator
-from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.log import set_up_logging
-from tensorant_app.services import bases, drafts, file_checks, links, organizations, plans, runs, trial_words, trials
-from tensorant_app.services import data_check as data_checks
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
+from tensorant_app.services import drafts, file_checks, links, organizations, plans, runs, trial_words, trials
 from tensorant_app.services.trials import TrialView
 from tensorant_app.settings import get_settings
 from tensorant_app.supervisor import WORKER, Supervisor, find_redis, stop_running, web_child
@@ -40,9 +38,9 @@ app.add_typer(cli_recovery.machine_app, name="machines")
 admin_app = typer.Typer(no_args_is_help=True, help="People: owners, members, passwords. On the host, as the operator.")
 app.add_typer(admin_app, name="admin")
 admin_app.add_typer(cli_operator.gpus_app, name="gpus")
+admin_app.add_typer(cli_safety.safety_app, name="safety")
 app.add_typer(cli_operator.keys_app, name="keys")
-data_app = typer.Typer(no_args_is_help=True, help="Training data in files.")
-app.add_typer(data_app, name="data")
+app.add_typer(cli_data.data_app, name="data")
 
 _out = Console(highlight=False, soft_wrap=True)
 
@@ -308,53 +306,6 @@ def verify_adapter(
     """Whether FILE, an adapter.zip, is a sound adapter; exit code 1 and every reason where it is not."""
     for name, value in file_checks.verify_adapter(file, base, max_rank).items():
         print(f"{name}: {value}")
-
-
-@data_app.command("check")
-def check_data(
-    file: Path,
-    format_: Annotated[
-        str, typer.Option("--format", help="auto, chat, sharegpt, alpaca or prompt_completion.")
-    ] = "auto",
-    images: Annotated[Path | None, typer.Option(help="Folder of a vision model's images.")] = None,
-    tokenizer: Annotated[
-        Path | None, typer.Option(help="Folder of the base model's tokenizer, for its control tokens.")
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-) -> None:
-    """What is in FILE, row by row, and what is wrong with it; exit code 1 where a row or the file cannot be used."""
-    layout = data_checks.layout_named(format_)
-    tokens = bases.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
-    report = data_checks.check_file(file, layout=layout, images=images, tokens=tokens)
-    if as_json:
-        print(json.dumps(asdict(report), ensure_ascii=False))
-    else:
-        for sentence in data_checks.sentences_of(report):
-            print(sentence)
-    raise SystemExit(0 if report.is_clean else 1)
-
-
-@data_app.command("mask")
-def mask_data(
-    file: Path,
-    tokenizer: Annotated[Path, typer.Option(help="Folder with the tokenizer and its chat template.")],
-    context: Annotated[int | None, typer.Option(help="The longest conversation, in tokens.")] = None,
-    merge_system: Annotated[bool, typer.Option(help="Put the system text before the first user text.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-) -> None:
-    """What a model would read and learn of each row of FILE, and the rows that cannot be trained."""
-    report = file_checks.mask_file(file, tokenizer, context, merge_system=merge_system)
-    if as_json:
-        print(json.dumps(report, ensure_ascii=False))
-        return
-    rows = report["rows"]
-    for row in rows:
-        for sentence in [row["error"], *row["warnings"]]:
-            if sentence:
-                print(sentence if sentence.startswith(f"Row {row['row']}") else f"Row {row['row']}: {sentence}")
-    bad = sum(row["error"] is not None for row in rows)
-    trained = sum(row["trained_tokens"] for row in rows if row["error"] is None)
-    print(f"{len(rows):,} rows, {bad:,} of them cannot be trained; {trained:,} trained tokens in the others.")
 
 
 def print_line(line: str) -> None:

@@ -14,7 +14,7 @@ from rich.table import Column, Table
 from tensorant_app.db import migrate
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.members import Caller, operator
-from tensorant_app.services import organizations, recoveries, strays
+from tensorant_app.services import machine_actions, organizations, recoveries, strays
 
 run_app = typer.Typer(no_args_is_help=True, help="Training runs.")
 machine_app = typer.Typer(no_args_is_help=True, help="Machines in the accounts that are connected.")
@@ -62,7 +62,7 @@ def verify_run(run_id: UUID, as_: As = None) -> None:
 def confirm_absent(run_id: UUID, as_: As = None) -> None:
     """Say that a launch whose answer was lost made no machine; the run ends cancelled."""
     with caller_of(as_) as caller, unit_of_work() as session:
-        recoveries.confirm_run_absent(session, caller, run_id)
+        machine_actions.confirm_run_absent(session, caller, run_id)
     print("Cancelled. If the machine shows up after all, it is deleted at once.", flush=True)
 
 

@@ -91,12 +91,20 @@ def answers(evaluation_id: object) -> str:
     return f"/api/evaluations/{evaluation_id}/answers.jsonl"
 
 
+def version_rows(version_id: object, kind: str) -> str:
+    return f"/api/versions/{version_id}/rows?format={kind}"
+
+
 def import_errors(import_id: object) -> str:
     return f"/api/imports/{import_id}/errors.jsonl"
 
 
 def import_bad_rows(import_id: object) -> str:
     return f"/api/imports/{import_id}/bad-rows.jsonl"
+
+
+def version_image(version_id: object, name: object) -> str:
+    return f"/api/versions/{version_id}/images/{name}"
 
 
 def upload(upload_id: object) -> str:

@@ -31,7 +31,7 @@ def mask(job: MaskJob) -> None:
     lines, errors, system_refused = [], [], 0
     for split, path in job.files.items():
         for row in pq.read_table(path).to_pylist():
-            texts = [message["content"] for message in json.loads(row["example"])["messages"]]
+            texts = [str(message["content"]) for message in json.loads(row["example"])["messages"]]
             if "CRASH" in texts[0]:
                 raise RuntimeError("The tokenizer could not be read")
             if "UNREADABLE" in texts[0]:

@@ -131,10 +131,8 @@ def test_every_permission_is_asked_by_a_service() -> None:
     asked = {
         name for _, _, text in sources("tensorant_app/services") for name in re.findall(r"Permission\.(\w+)", text)
     }
-    later = {"DECIDE"}
-    """What they guard is built with its own pages."""
 
-    assert {permission.name for permission in Permission} - asked == later
+    assert {permission.name for permission in Permission} == asked
 
 
 def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
@@ -148,10 +146,13 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
         "machines.tend",
         "accounts.poll",
         "accounts.sweep",
+        "store.sweep",
         "adapters.check",
         "runs.react",
         "evaluations.react",
         "versions.react",
+        "safety.react",
+        "deletions.react",
         "imports.react",
         "connections.check",
         "offers.refresh",
@@ -163,4 +164,7 @@ def test_every_actor_has_a_test_that_delivers_its_hint_twice() -> None:
     assert "test_the_same_hint_twice_asks_once" in text
     assert "test_every_hint_twice_changes_nothing" in text
     assert "test_the_same_hint_twice_reads_once" in text
+    assert "test_delivered_twice_it_sweeps_once_more_and_no_harm_is_done" in text
+    assert "test_every_hint_twice_looks_once_and_a_lost_promise" in text
+    assert "test_every_hint_twice_removes_once_and_a_lost_promise" in text
     assert "test_a_bill_that_is_asked_for_twice_is_booked_once" in text

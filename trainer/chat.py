@@ -29,6 +29,8 @@ class Encoded:
     """The row in the imported file."""
     is_whole: bool = False
     """The conversation as the template writes it, with all its replies."""
+    image_tokens: int = 0
+    """Tokens that its images take beyond the marks in `text`."""
 
     @property
     def trained_tokens(self) -> int:

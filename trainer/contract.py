@@ -244,6 +244,8 @@ class MaskJob:
     """Absolute folder that receives `mask.parquet`, `mask.json` and `progress.json`."""
     context_length: int | None = None
     merge_system: bool = False
+    images: str | None = None
+    """Absolute folder of the images that the rows of a vision model name."""
     contract_version: int = CONTRACT_VERSION
 
 

@@ -47,6 +47,8 @@ class MaskSummary:
     """Rows that the template refuses for their system text, which can stand in the first user text instead."""
     refused: int = 0
     """Rows that cannot be trained, of which `errors` lists the first; 0 in a summary of an older trainer."""
+    image_tokens: Mapping[str, int] = field(default_factory=dict)
+    """Split → tokens of its images, which `tokens` holds too; empty where rows have none."""
     longest_rows: tuple[LongRow, ...] = ()
     """The longest first; none in a summary of an older trainer."""
 

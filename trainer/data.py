@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from trainer.chat import Encoded, encode_example
 from trainer.contract import RowError
 from trainer.errors import TrainerError
+from trainer.images import ImageTokens, image_names
 from trainer.template import merge_system
 
 if TYPE_CHECKING:
@@ -55,18 +56,27 @@ def read_examples(path: Path, *, merges_system: bool = False) -> list[Example]:
 
 
 def encode_row(
-    tokenizer: PreTrainedTokenizerBase, split: str | None, example: Example, limits: Limits
+    tokenizer: PreTrainedTokenizerBase,
+    split: str | None,
+    example: Example,
+    limits: Limits,
+    images: ImageTokens | None = None,
 ) -> tuple[list[Encoded], RowError | None]:
     """The row's sequences, and why it cannot be trained; a row that is too long still has its tokens."""
     place = f"Row {example.row} of the {split} split" if split else f"Row {example.row}"
     split = split or ""
     try:
-        encoded = encode_example(tokenizer, example.parse(), limits.eos_ids)
+        parsed = example.parse()
+        encoded = [replace(one, row=example.row) for one in encode_example(tokenizer, parsed, limits.eos_ids)]
+        if images is not None:
+            names = image_names(parsed["messages"])
+            encoded = [images.expand(one, names) for one in encoded]
     except TrainerError as error:
+        if error.code == "image_error":
+            return [], RowError(split, example.row, str(error))
         return [], RowError(split, example.row, f"{place}, messages[{error.facts['turn']}]: {error.facts['reason']}.")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         return [], RowError(split, example.row, f"{place} is not a conversation: {error}.")
-    encoded = [replace(one, row=example.row) for one in encoded]
     if complaint := _complaint(encoded, limits.context_length):
         return encoded, RowError(split, example.row, f"{place} {complaint}.")
     return encoded, None

@@ -25,6 +25,7 @@ from trainer.contract import (
     write_file,
 )
 from trainer.data import Example, Limits, encode_row
+from trainer.images import ImageTokens, open_processor
 from trainer.pieces import in_processes
 from trainer.template import ADVICE_SYSTEM
 
@@ -52,6 +53,7 @@ class _Line(NamedTuple):
     longest: int
     """Tokens of its longest sequence, which is what must fit into the context."""
     sequences: int
+    image_tokens: int
     spans: str
     error: str | None
     text: str
@@ -61,6 +63,7 @@ class _Line(NamedTuple):
 class _Eyes:
     tokenizer: PreTrainedTokenizerBase
     limits: Limits
+    images: ImageTokens | None
 
 
 _eyes: _Eyes | None = None
@@ -73,13 +76,14 @@ class _Totals:
     tokens: dict[str, int] = field(default_factory=dict)
     trained: dict[str, int] = field(default_factory=dict)
     sequences: dict[str, int] = field(default_factory=dict)
+    image_tokens: dict[str, int] = field(default_factory=dict)
     system_refused: int = 0
     refused: int = 0
     errors: list[RowError] = field(default_factory=list)
     longest: list[tuple[int, str, int]] = field(default_factory=list)
 
     def open(self, split: str) -> None:
-        for counted in (self.tokens, self.trained, self.sequences):
+        for counted in (self.tokens, self.trained, self.sequences, self.image_tokens):
             counted[split] = 0
 
     def add(self, lines: Sequence[_Line]) -> None:
@@ -87,6 +91,7 @@ class _Totals:
             self.tokens[line.split] += line.tokens
             self.trained[line.split] += line.trained_tokens
             self.sequences[line.split] += line.sequences
+            self.image_tokens[line.split] += line.image_tokens
             if line.error is not None:
                 self._refuse(line, line.error)
         self.rows += len(lines)
@@ -104,7 +109,8 @@ def make_mask(job: MaskJob) -> MaskSummary:
     """Write mask.parquet, then mask.json; rows that cannot be trained are listed and never end the work."""
     global _eyes
     tokenizer = load_tokenizer(job.base)
-    _eyes = _Eyes(tokenizer, Limits(stop_tokens(job.base, tokenizer), job.context_length))
+    images = ImageTokens(open_processor(Path(job.base.folder)), Path(job.images)) if job.images else None
+    _eyes = _Eyes(tokenizer, Limits(stop_tokens(job.base, tokenizer), job.context_length), images)
     totals = _write_rows(job)
     summary = MaskSummary(
         rows=totals.rows,
@@ -117,6 +123,7 @@ def make_mask(job: MaskJob) -> MaskSummary:
         sequences=totals.sequences,
         system_refused=totals.system_refused,
         refused=totals.refused,
+        image_tokens=totals.image_tokens if job.images else {},
         longest_rows=tuple(LongRow(split, row, tokens) for tokens, split, row in totals.longest if tokens),
     )
     write_file(Path(job.output) / MASK_SUMMARY, dump(summary))
@@ -149,7 +156,7 @@ def _schema() -> pa.Schema:
     import pyarrow as pa
 
     kinds = {int: pa.int64(), str: pa.string()}
-    numbers = ("row", "tokens", "trained_tokens", "longest", "sequences")
+    numbers = ("row", "tokens", "trained_tokens", "longest", "sequences", "image_tokens")
     return pa.schema([(name, kinds[int if name in numbers else str]) for name in _Line._fields])
 
 
@@ -171,7 +178,7 @@ def _lines(piece: tuple[str, Sequence[Example]]) -> list[_Line]:
 
 
 def _line(eyes: _Eyes, split: str, example: Example) -> _Line:
-    encoded, error = encode_row(eyes.tokenizer, split, example, eyes.limits)
+    encoded, error = encode_row(eyes.tokenizer, split, example, eyes.limits, eyes.images)
     spans, shift = [], 0
     for one in encoded:
         spans += [[shift + start, shift + end] for start, end in one.spans]
@@ -183,6 +190,7 @@ def _line(eyes: _Eyes, split: str, example: Example) -> _Line:
         trained_tokens=sum(one.trained_tokens for one in encoded),
         longest=max((len(one.ids) for one in encoded), default=0),
         sequences=len(encoded),
+        image_tokens=sum(one.image_tokens for one in encoded),
         spans=json.dumps(spans),
         error=error.message if error else None,
         text=BETWEEN.join(one.text for one in encoded),

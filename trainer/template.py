@@ -108,13 +108,24 @@ def _with_text_arguments(call: Message) -> Message:
 
 def merge_system(messages: Sequence[Message]) -> list[Message]:
     """The system text before the first user text, for templates without a system role."""
-    texts = [str(message.get("content", "")) for message in messages if message.get("role") in SYSTEM_ROLES]
+    texts = [_plain_text(message.get("content", "")) for message in messages if message.get("role") in SYSTEM_ROLES]
     rest = [message for message in messages if message.get("role") not in SYSTEM_ROLES]
     first = next((i for i, message in enumerate(rest) if message.get("role") == "user"), None)
     if not texts or first is None:
         return list(messages)
-    rest[first] = {**rest[first], "content": "\n\n".join([*texts, str(rest[first].get("content", ""))])}
+    content = rest[first].get("content", "")
+    if isinstance(content, list):
+        merged: object = [{"type": "text", "text": "\n\n".join([*texts, ""])}, *content]
+    else:
+        merged = "\n\n".join([*texts, str(content)])
+    rest[first] = {**rest[first], "content": merged}
     return rest
+
+
+def _plain_text(content: object) -> str:
+    if isinstance(content, list):
+        return "".join(str(part.get("text", "")) for part in content if isinstance(part, dict))
+    return str(content)
 
 
 def rendered(

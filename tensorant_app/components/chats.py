@@ -30,6 +30,8 @@ class Bubble:
     calls: list[ToolCall] = field(default_factory=list)
     images: list[str] = field(default_factory=list)
     """What each is called."""
+    pictures: list[str] = field(default_factory=list)
+    """Addresses of thumbnails, where there are any."""
 
 
 def bubbles(messages: Sequence[Bubble] | rx.Var[list[Bubble]]) -> rx.Component:
@@ -91,6 +93,7 @@ def _bubble(message: Bubble) -> rx.Component:
         words = f"bubble {message.role}" + (" trained" if message.is_trained else "")
     return rx.el.div(
         rx.el.span(message.who, note, class_name="who"),
+        rx.el.span(*each(message.pictures, _picture), class_name="shots"),
         *each(message.images, _image),
         message.words,
         *each(message.calls, _call),
@@ -104,6 +107,10 @@ def _call(call: ToolCall) -> rx.Component:
         if_text(call.arguments, rx.el.pre(call.arguments, class_name="mono")),
         class_name="call",
     )
+
+
+def _picture(address: str) -> rx.Component:
+    return rx.el.img(src=address, alt="Image of this message", loading="lazy", class_name="shot")
 
 
 def _image(name: str) -> rx.Component:

@@ -9,6 +9,7 @@ from tensorant_app.components.icons import icon
 from tensorant_app.components.texts import keys
 
 _LISTS = (("j", "next row"), ("k", "previous row"), ("x", "select"), ("Enter", "open"), ("c", "compare"), ("n", "new"))
+_ROWS = (("n", "next page"), ("p", "previous page"))
 _EVERYWHERE = (("⌘ K", "palette"), ("/", "search the list"), ("?", "this sheet"), ("Esc", "close"))
 
 
@@ -57,6 +58,7 @@ def shortcut_sheet(go_to: tuple[tuple[str, str], ...]) -> rx.Component:
                 rx.el.div(
                     _group("Everywhere", _EVERYWHERE),
                     rx.el.div(_group("In a list", _LISTS), style={"margin_top": "18px"}),
+                    rx.el.div(_group("In rows of data", _ROWS), style={"margin_top": "18px"}),
                 ),
                 class_name="keys",
             ),

@@ -11,5 +11,6 @@ from tensorant_app.db import organizations as organizations
 from tensorant_app.db import projects as projects
 from tensorant_app.db import promise as promise
 from tensorant_app.db import runs as runs
+from tensorant_app.db import safety as safety
 from tensorant_app.db import sessions as sessions
 from tensorant_app.db import spend as spend

@@ -9,6 +9,7 @@ from sqlmodel import Field, SQLModel
 
 from tensorant_app.db.steps import StepEvent
 from tensorant_app.db.types import JsonType, word_type
+from tensorant_app.domain.edits import EditKind
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.versions import VersionState
 
@@ -46,6 +47,29 @@ class Import(SQLModel, table=True):
     warnings: int = 0
     reason: str | None = None
     """The sentence where the file was refused."""
+    deleted_at: datetime | None = None
+    files_gone_at: datetime | None = None
+    """What lay in the store of it is removed."""
+
+
+class RowEdit(SQLModel, table=True):
+    """One step of a person's editing; rows are only ever added, and `domain.edits` says what they come to."""
+
+    __tablename__ = "row_edit"
+
+    id: int | None = Field(default=None, primary_key=True)
+    at: datetime
+    organization_id: UUID = Field(foreign_key="organization.id", index=True)
+    import_id: UUID = Field(foreign_key="import.id", index=True)
+    who: str
+    """E-mail address at that time, or `operator`."""
+    kind: EditKind = Field(sa_type=word_type(EditKind))
+    rows: list[int] = Field(sa_type=JsonType)
+    example: str = ""
+    was_rejected: bool = False
+    source_id: UUID | None = Field(default=None, foreign_key="import.id")
+    added: int = 0
+    undoes: int | None = None
 
 
 class DatasetVersion(SQLModel, table=True):
@@ -64,14 +88,21 @@ class DatasetVersion(SQLModel, table=True):
     state: VersionState = Field(sa_type=word_type(VersionState), index=True)
     split: dict[str, Any] = Field(sa_type=JsonType)
     """Shares and seed, as `domain.splits` takes them."""
+    edit_id: int = 0
+    """The last edit of its rows that the check took in; 0 where there was none."""
     merge_system: bool = False
     """The system text stands before the first user text, in masks, baselines, runs and evaluations alike."""
     report: dict[str, Any] | None = Field(default=None, sa_type=JsonType)
     """What the check found: `services.versions.Report`."""
     problem: str | None = None
     """Why the last check or freeze stopped half-way."""
+    safety_asked_at: datetime | None = None
+    """Somebody wants the frozen rows looked through once more, by the safety settings of now."""
     content_sha256: str | None = None
     """Names the frozen files: `versions/<content_sha256>/` in the store."""
+    deleted_at: datetime | None = None
+    files_gone_at: datetime | None = None
+    """What lay in the store of it is removed."""
 
 
 class VersionEvent(StepEvent, table=True):

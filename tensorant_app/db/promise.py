@@ -17,7 +17,7 @@ from uuid import UUID, uuid4
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import SQLAlchemyError
-from sqlmodel import Session, col
+from sqlmodel import Session, col, select
 
 from tensorant_app.db import clock, promise_rows
 from tensorant_app.db.promise_rows import HIDE as HIDE
@@ -116,6 +116,12 @@ def take_lease(kind: str, subject_id: UUID, now: datetime) -> "Lease | None":
     with unit_of_work(now) as session:
         tries = promise_rows.TAKE.run(session, now, **who).scalar_one_or_none()
     return None if tries is None else Lease(kind, subject_id, token, tries)
+
+
+def is_leased(session: Session, subject_id: UUID, now: datetime) -> bool:
+    """Whether some job, of whichever kind, holds it now."""
+    held = select(Promise.kind).where(Promise.subject_id == subject_id, col(Promise.lease_until) > now)
+    return session.exec(held).first() is not None
 
 
 def free_held_by(worker: str) -> None:

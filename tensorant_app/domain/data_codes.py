@@ -90,6 +90,7 @@ class NoticeCode(StrEnum):
     LATE_SYSTEM = "late_system"
     UNANSWERED_CALL = "unanswered_call"
     COLUMN_LEFT_OUT = "column_left_out"
+    IMAGES_LEFT_OUT = "images_left_out"
     DUPLICATE = "duplicate"
     COPY = "copy"
     CONTRADICTION = "contradiction"
@@ -190,6 +191,9 @@ CODES: Mapping[Code, About] = {
     N.UNANSWERED_CALL: _warning("A tool call without an answer", "The conversation goes on as if it had one"),
     N.COLUMN_LEFT_OUT: _warning(
         "A column that is not kept", "Training does not read it; nothing is lost for the model"
+    ),
+    N.IMAGES_LEFT_OUT: _warning(
+        "Images that are not read", "A text model reads no images; choose a vision model for the project"
     ),
     N.DUPLICATE: _warning("The same row again", "Copies always stand on one side of a split"),
     N.COPY: _warning("The same but for case and space", "Copies always stand on one side of a split"),

@@ -41,7 +41,8 @@ KINDS: Mapping[FileKind, str] = {
 }
 WRAPPINGS: Mapping[Wrapping, str] = {
     Wrapping.GZIP: "gzip, also of several members, around any text format",
-    Wrapping.ZIP: "zip around one file of any text format; what macOS and Windows add is passed over",
+    Wrapping.ZIP: "zip around one file of any text format, and the images that it names; what macOS and Windows add is "
+    "passed over",
 }
 ENCODINGS = "UTF-8 with or without byte order mark, UTF-16 with one (or plainly recognisable without)"
 
@@ -54,6 +55,10 @@ WORKBOOK_LIMIT = 512 * MIB
 WORKBOOK_TEXTS_LIMIT = 48 * MIB
 PROBE_ROWS = 20
 IMAGE_PIXELS = 100_000_000
+IMAGE_BYTES = 20 * MIB
+IMAGE_SIDE = 65_500
+IMAGES_MOST = 100_000
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
 MEMORY_LIMIT = 1024 * MIB
 SHARED_FROM = 16 * MIB
 """From this size on a plain file is read by two processes; below, the second one costs more than it brings."""
@@ -70,7 +75,9 @@ LIMITS: Mapping[str, str] = {
     "JSON columns": f"{WHOLE_LIMIT // MIB} MiB, because such a file cannot be read piece by piece",
     "workbook": f"{WORKBOOK_LIMIT // MIB} MiB unpacked, {WORKBOOK_TEXTS_LIMIT // MIB} MiB of it shared texts",
     "rows looked at for the layout": f"{PROBE_ROWS}",
-    "an image": f"{IMAGE_PIXELS:,} pixels; PNG, JPEG, WebP or GIF",
+    "an image": f"{IMAGE_PIXELS:,} pixels, {IMAGE_SIDE:,} on a side and {IMAGE_BYTES // MIB} MiB; PNG, JPEG, WebP or GIF, "
+    "of which the first picture counts",
+    "images of an import": f"{IMAGES_MOST:,} different ones",
     "memory of an import": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is refused",
 }
 

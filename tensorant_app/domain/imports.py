@@ -25,7 +25,7 @@ LIFECYCLE = Lifecycle(
         "check": step({_S.RECEIVING}, _S.CHECKING, Cause.MEMBER),
         "done": step({_S.CHECKING}, _S.READY),
         "fail": step({_S.RECEIVING, _S.CHECKING}, _S.FAILED),
-        "cancel": step({_S.RECEIVING, _S.CHECKING}, _S.CANCELLED, Cause.MEMBER),
+        "cancel": step({_S.RECEIVING, _S.CHECKING}, _S.CANCELLED, Cause.MEMBER, Cause.WORKER),
     },
     final=frozenset({_S.READY, _S.FAILED, _S.CANCELLED}),
 )

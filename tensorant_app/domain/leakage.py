@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any
 
 from trainer.contract import Split
 
@@ -65,6 +66,13 @@ class Repeats:
         more = " …" if self.rows > _SAID else "."
         repeat = "repeats" if self.rows == 1 else "repeat"
         return f"{self.rows:,} of {self.of:,} {_WORDS[self.split]} rows {repeat} {what} {_ENDS[self.likeness]}: {named}{more}"
+
+
+def read_repeats(stored: Mapping[str, Any]) -> Repeats:
+    """From the stored form, which is its fields."""
+    words = {"likeness": Likeness(stored["likeness"]), "split": Split(stored["split"])}
+    pairs = [(row, other) for row, other in stored["shown"]]
+    return Repeats(**{**stored, **words, "against": Split(stored["against"]), "shown": pairs})
 
 
 def leak_sentences(found: Iterable[Repeats]) -> list[str]:

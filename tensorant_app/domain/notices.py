@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from tensorant_app.domain.data_codes import NoticeCode
 from tensorant_app.domain.datasets import Notice, Row, name_of
+from tensorant_app.domain.images import STORED_NAME
 from tensorant_app.domain.json_values import are_objects, is_blank, walk
 
 Finder = Callable[[str], Iterator[tuple[NoticeCode, str]]]
@@ -30,7 +31,9 @@ def texts_of(example: Mapping[str, object]) -> Iterator[tuple[str, str]]:
     """Path and text of everything that is read in training: contents, calls and tools."""
     for name in ("messages", "tools"):
         for path, _, value in walk(example.get(name)):
-            if isinstance(value, str) and value and not path.endswith((".role", ".type", "_id", ".id")):
+            if not isinstance(value, str) or not value or path.endswith((".role", ".type", "_id", ".id")):
+                continue
+            if STORED_NAME.fullmatch(value) is None:
                 yield f"{name}{path}", value
 
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
+from tensorant_app.domain.gpus import AMD64, describe_gpu
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.readiness import gib
 
@@ -17,7 +18,6 @@ _LEAST_CAPABILITY = (8, 0)
 _RECOMMENDED = 3
 _SPARE = 1.2
 """A recommended one has a fifth of memory to spare for what context and batch add."""
-_ARM = re.compile(r"GH200|GB200|GB300|Grace", re.IGNORECASE)
 
 
 class Stock(StrEnum):
@@ -48,8 +48,10 @@ class Offer:
     stock: Stock = Stock.UNKNOWN
     """In the best data center."""
     data_centers: Mapping[str, Stock] = field(default_factory=dict)
-    arch: str = "amd64"
+    arch: str = AMD64
     """Of the host's processor: amd64 or arm64."""
+    is_nvidia: bool = True
+    """As the provider tells; a name that says another maker outweighs it."""
     capability: str = ""
     """CUDA compute capability such as 8.9; empty where not known."""
     cuda_versions: Sequence[str] = ()
@@ -136,12 +138,12 @@ def stock_in(offer: Offer, data_center: str | None) -> Stock:
 
 
 def is_arm(offer: Offer) -> bool:
-    return offer.arch != "amd64" or _ARM.search(offer.gpu_type) is not None
+    return offer.arch != AMD64 or describe_gpu(offer.gpu_type).arch != AMD64
 
 
 def _lasting_problem(offer: Offer, off: Mapping[str, SwitchedOff]) -> tuple[Problem, str] | None:
-    if "AMD" in offer.gpu_type:
-        return Problem.AMD, "The trainer needs an NVIDIA GPU; this one is AMD's."
+    if not (offer.is_nvidia and describe_gpu(offer.gpu_type).is_nvidia):
+        return Problem.AMD, "The trainer needs an NVIDIA GPU; this one is another maker's."
     if is_arm(offer):
         return Problem.ARM64, "Its processor is arm64; the trainer's image is made for x86-64."
     if (have := _version(offer.capability)) and have < _LEAST_CAPABILITY:

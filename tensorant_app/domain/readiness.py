@@ -37,6 +37,7 @@ class Check(StrEnum):
     VERSION = "version"  # 12
     ROWS = "rows"  # 13
     SAFETY = "safety"  # 13, the part that ends a run Refused
+    SAFETY_LOOK = "safety_look"  # 13, whether all rows were looked through, by the settings of now
     BASELINE = "baseline"  # 14
     TRAINER = "trainer"  # 15
     PLAN = "plan"  # 16
@@ -88,7 +89,8 @@ def judge_time(
 ) -> Finding:
     """Whether it is expected to end in time. A formula's range is so wide that only its middle says something."""
     expected = high if is_measured else timedelta(seconds=math.sqrt(low.total_seconds() * high.total_seconds()))
-    span = f"{say_seconds(low.total_seconds())} to {say_seconds(high.total_seconds())}"
+    short, long = say_seconds(low.total_seconds()), say_seconds(high.total_seconds())
+    span = "less than a minute" if high < timedelta(minutes=1) else long if short == long else f"{short} to {long}"
     sentence = f"It is expected to take {span} ({words}), and may take {say_seconds(limit.total_seconds())}."
     if expected > limit:
         return warned(Check.TIME, f"{sentence} The limit may end it first: {way}.")

@@ -23,4 +23,4 @@ STATES: Mapping[RunGroup, frozenset[S]] = {
     RunGroup.DRAFTS: frozenset({S.DRAFT}),
     RunGroup.ENDED: frozenset({S.ADAPTER_READY, S.COMPLETED, S.NO_GAIN, S.FAILED, S.REFUSED, S.CANCELLED}),
 }
-"""Every state stands in `ALL` and in one of the others."""
+"""Every state stands in `ALL` and in one of the others. A run whose launch is being checked needs somebody as well."""

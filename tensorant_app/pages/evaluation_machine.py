@@ -13,8 +13,8 @@ from tensorant_app.domain.spend import SpendState, tell
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.machine_panels import checking_panel, cleanup_panel
-from tensorant_app.services import recoveries, times
-from tensorant_app.services.recoveries import EvaluationMachine
+from tensorant_app.services import machine_actions, times
+from tensorant_app.services.machine_actions import EvaluationMachine
 from tensorant_app.state import AppState, Work, id_of
 
 
@@ -28,6 +28,8 @@ class Scorer:
     twins: tuple[str, ...] = ()
     trouble: str = ""
     spend: str = ""
+    terms: str = ""
+    """GPU, place, price and limit, while a rented one is there."""
 
 
 class EvaluationMachineState(AppState):
@@ -55,7 +57,9 @@ class EvaluationMachineState(AppState):
     @rx.event
     async def confirm_absent(self) -> None:
         evaluation = segment(self, "evaluations")
-        await self._do(lambda session, caller: recoveries.confirm_evaluation_absent(session, caller, id_of(evaluation)))
+        await self._do(
+            lambda session, caller: machine_actions.confirm_evaluation_absent(session, caller, id_of(evaluation))
+        )
         if not self.error:
             await self._do_look()
 
@@ -66,7 +70,7 @@ class EvaluationMachineState(AppState):
 
     def _look(self) -> Work[EvaluationMachine | None]:
         evaluation = segment(self, "evaluations")
-        return lambda session, caller: recoveries.show_evaluation_machine(session, caller, id_of(evaluation))
+        return lambda session, caller: machine_actions.show_evaluation_machine(session, caller, id_of(evaluation))
 
     def _show(self, found: EvaluationMachine | None) -> None:
         put(self, scorer=_scorer_of(found) if found else Scorer())
@@ -81,8 +85,15 @@ def _scorer_of(found: EvaluationMachine) -> Scorer:
         confirm_absent=found.confirm_absent or "",
         twins=tuple(found.machine_ids) if len(found.machine_ids) > 1 else (),
         trouble=found.trouble or "",
+        terms=_terms(found) if found.is_rented and not found.is_gone else "",
         spend=tell(found.spend, times.now()) if found.spend.state is not SpendState.NONE else "",
     )
+
+
+def _terms(found: EvaluationMachine) -> str:
+    place = f" in {found.data_center}" if found.data_center else ""
+    price = f" at {found.rate}" if found.rate else ""
+    return f"{found.gpu_type}{place}{price}, until {found.deadline:%H:%M} UTC at most"
 
 
 def evaluation_machine() -> rx.Component:
@@ -111,5 +122,6 @@ def evaluation_machine() -> rx.Component:
     return rx.fragment(
         if_(one.is_checking, checking),
         if_text(one.trouble, stuck),
-        if_text(one.spend, meta("Spend: ", one.spend)),
+        if_text(one.terms, rx.el.p(meta("Machine: ", one.terms))),
+        if_text(one.spend, rx.el.p(meta("Spend: ", one.spend))),
     )

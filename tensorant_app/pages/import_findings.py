@@ -36,6 +36,8 @@ class GroupRow:
 @dataclass(frozen=True)
 class FaultRow:
     row: str
+    href: str
+    """Where the row itself is shown."""
     line: str
     path: str
     message: str
@@ -72,7 +74,7 @@ class FindingsState(AppState):
         self.warnings = [_group(self, group, kind) for group in warnings]
         self.warned = count(sum(group.findings for group in warnings), "place")
         self.kind = CODES[_code(kind)].meaning if kind in _CODES else kind
-        self.faults = [_fault(row) for row in rows]
+        self.faults = [_fault(self, row) for row in rows]
         self.fault_pages = pages_of(self, len(rows), total)
 
 
@@ -89,9 +91,10 @@ def _group(state: AppState, group: ErrorGroup, kind: str) -> GroupRow:
     return GroupRow(group.code, about.meaning, about.advice, f"{group.rows:,}", href, group.code == kind)
 
 
-def _fault(row: ErrorRow) -> FaultRow:
+def _fault(state: AppState, row: ErrorRow) -> FaultRow:
     return FaultRow(
         f"{row.row:,}" if row.row is not None else "file",
+        address(state, row=row.row) if row.row is not None else "",
         f"{row.line:,}" if row.line is not None else "",
         row.path,
         row.message,
@@ -147,7 +150,12 @@ _FAULTS = [
 def _rows() -> rx.Component:
     def draw(found: rx.Var[FaultRow]) -> rx.Component:
         return table_row(
-            cell(phone_only("row "), found.row, number=True, phone="aside"),
+            cell(
+                phone_only("row "),
+                if_text(found.href, bare_link(found.row, href=found.href, class_name="link"), found.row),
+                number=True,
+                phone="aside",
+            ),
             cell(found.line, number=True, gray=True),
             cell(found.message, if_text(found.path, rx.el.div(mono(found.path, small=True))), phone="lead"),
         )
@@ -159,7 +167,7 @@ def _rows() -> rx.Component:
         caption="Rows of this kind",
         in_card=False,
         tall=False,
-        foot=page_foot("", FindingsState.fault_pages, keys=True),
+        foot=page_foot("", FindingsState.fault_pages),
     )
     return card(
         rx.el.div(table, class_name="tall-list", tab_index=0, role="group", aria_label="Rows of this kind"),

@@ -12,6 +12,7 @@ from tensorant_app.components.badges import import_badge
 from tensorant_app.components.buttons import button, download_button
 from tensorant_app.components.callouts import callout
 from tensorant_app.components.cards import card, page_head, row, stack, title_with
+from tensorant_app.components.choices import Option
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.stats import Stat, stats
 from tensorant_app.components.tables import data_table
@@ -24,8 +25,9 @@ from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.import_findings import FindingsState, GroupRow, findings
 from tensorant_app.pages.import_mapper import MapperState, kind_words, mapper
+from tensorant_app.pages.import_rows import EditorState, editor
 from tensorant_app.pages.lists import put
-from tensorant_app.pages.split_form import read_seed, read_shares, split_fields
+from tensorant_app.pages.split_form import THIS_FILE, read_rest, read_seed, read_shares, split_fields
 from tensorant_app.pages.words import ago, share, size
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, imports, versions
@@ -62,6 +64,8 @@ class ImportFacts:
 class ImportPageState(AppState):
     facts: ImportFacts = ImportFacts()
     versions: list[VersionRow] = []
+    others: list[Option] = []
+    """Files of the dataset that can be a split of their own."""
     asks_cancel: bool = False
 
     @rx.event
@@ -74,7 +78,7 @@ class ImportPageState(AppState):
         if found is None:
             return None
         self._show(found)
-        return ImportPageState.watch if self.facts.is_live else FindingsState.load
+        return ImportPageState.watch if self.facts.is_live else self._read()
 
     @rx.event(background=True)
     async def watch(self):
@@ -84,7 +88,10 @@ class ImportPageState(AppState):
         await self._watch(look, lambda page: self._show(page) and not page.line.waits)
         yield MapperState.load
         await self._watch(look, self._show)
-        yield FindingsState.load
+        async with self:
+            more = self._read()
+        for event in more:
+            yield event
 
     @rx.event
     async def ask_cancel(self, is_open: bool):
@@ -113,15 +120,22 @@ class ImportPageState(AppState):
                 id_of(text),
                 shares=read_shares(form),
                 seed=read_seed(form),
+                **read_rest(form),
                 leave_out_rejected=bool(form.get("leave_out_rejected")),
             )
         )
         return rx.redirect(routes.version(project, made)) if made else None
 
+    def _read(self) -> list[Any]:
+        """What is loaded once the file was read."""
+        return [FindingsState.load, EditorState.load] if self.facts.state == "ready" else [FindingsState.load]
+
     def _show(self, page: ImportPage) -> bool:
         project = segment(self, "projects")
         facts = _facts(project, page)
-        put(self, facts=facts, versions=[version_row(project, line) for line in page.versions])
+        others = [Option(str(line.id), line.file_name) for line in page.others]
+        versions = [version_row(project, line) for line in page.versions]
+        put(self, facts=facts, versions=versions, others=[THIS_FILE, *others])
         return facts.is_live
 
 
@@ -211,9 +225,10 @@ def _checking() -> rx.Component:
 
 def _read() -> rx.Component:
     facts = ImportPageState.facts
+    is_ready = facts.state == "ready"
     counts = stats(
         Stat("Rows read", facts.rows),
-        Stat("Ready", facts.ready, facts.ready_share),
+        Stat("Ready", rx.cond(is_ready, EditorState.counts.ready, facts.ready), facts.ready_share),
         Stat("With errors", facts.errors, rx.cond(facts.rejected > 0, _kinds(FindingsState.errors), "")),
         Stat("Warnings", facts.warnings, rx.cond(facts.warnings != "", _kinds(FindingsState.warnings), "none")),
     )
@@ -221,9 +236,8 @@ def _read() -> rx.Component:
         VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
     )
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
-    is_ready = facts.state == "ready"
     found = findings(facts.id, facts.errors, facts.rejected > 0, if_(is_ready, _version_form()), if_(is_ready, listed))
-    return if_(is_ready | (facts.rejected > 0), stack(counts, found))
+    return if_(is_ready | (facts.rejected > 0), stack(counts, found, if_(is_ready, editor())))
 
 
 def _kinds(groups: rx.Var[list[GroupRow]]) -> rx.Var[str]:
@@ -232,17 +246,16 @@ def _kinds(groups: rx.Var[list[GroupRow]]) -> rx.Var[str]:
 
 
 def _version_form() -> rx.Component:
-    facts = ImportPageState.facts
     leave_out = rx.el.label(
         rx.el.input(type="checkbox", name="leave_out_rejected", id="leave_out_rejected", class_name="ck"),
-        rx.el.span("Leave out the ", rx.el.b(facts.errors, class_name="strong"), " rows with errors"),
+        rx.el.span("Leave out the ", rx.el.b(EditorState.counts.rejected, class_name="strong"), " rows with errors"),
         class_name="tog",
     )
     fields = stack(
-        *split_fields(),
-        if_(facts.rejected > 0, leave_out),
+        *split_fields(ImportPageState.others),
+        if_(EditorState.counts.rejected > 0, leave_out),
         if_text(fault("leave_out_rejected"), rx.el.p(fault("leave_out_rejected"), class_name="bad", role="alert")),
-        row(button(rx.fragment("Make a version of ", facts.ready, " rows"), kind="solid", submits=True)),
+        row(button(rx.fragment("Make a version of ", EditorState.counts.ready, " rows"), kind="solid", submits=True)),
     )
     form = rx.el.form(fields, on_submit=ImportPageState.make_version)
     return card(if_(AppState.me.may_prepare, form, rx.el.p(VIEWERS, class_name="meta")), title="New version")

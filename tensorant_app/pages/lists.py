@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import reflex as rx
@@ -12,6 +12,8 @@ from tensorant_app.components.values import Node
 from tensorant_app.state import AppState
 
 PAGE_ROWS = 50
+MOST_SEARCHED = 200
+"""Characters of a word that is searched."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +52,18 @@ def pages_of(state: AppState, shown: int, total: int, key: str = "from") -> Page
         address(state, **{key: max(start - PAGE_ROWS, 0)}) if start else "",
         address(state, **{key: start + PAGE_ROWS}) if start + shown < total else "",
     )
+
+
+def found_pages(state: AppState, shown: int, more: bool, key: str = "from") -> Pages:
+    """Pages of a search whose matches are not counted yet."""
+    start = start_of(state, key)
+    found = pages_of(state, shown, start + shown + more, key)
+    return replace(found, words=f"{start + 1:,}–{start + shown:,} of …") if more and shown else found
+
+
+def counted_words(words: str, total: int) -> str:
+    """The same once they are counted."""
+    return f"{words.partition(' of ')[0]} of {total:,}"
 
 
 def page_foot(words: Node, pages: rx.Var[Pages], *, keys: bool = False) -> rx.Component:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import reflex as rx
 
 from tensorant_app import routes
@@ -12,7 +10,6 @@ from tensorant_app.components.buttons import button
 from tensorant_app.components.cards import card, choice, columns, list_row, page_head
 from tensorant_app.components.icons import icon
 from tensorant_app.components.links import bare_link, link
-from tensorant_app.components.sparks import signed
 from tensorant_app.components.stats import Fact, data_list
 from tensorant_app.components.tables import Column, cell, data_table, name_cell, table_row
 from tensorant_app.components.texts import dash_if_empty, meta, mono, when
@@ -21,51 +18,10 @@ from tensorant_app.components.values import each, if_
 from tensorant_app.pages.compute_card import Compute, Month, compute_card, compute_of, month_card, month_of
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
-from tensorant_app.pages.words import ago, exact, price_of
+from tensorant_app.pages.overview_words import DataFacts, GlanceRow, NeedRow, facts_of, glance_of, need_of, step_of
 from tensorant_app.services import overview
-from tensorant_app.services.overview import Need, OverviewView, RunGlance, Thing
+from tensorant_app.services.overview import OverviewView
 from tensorant_app.state import AppState, id_of
-
-
-@dataclass(frozen=True)
-class NeedRow:
-    title: str
-    sentence: str
-    verb: str
-    href: str
-    thing: str
-    is_urgent: bool
-
-
-@dataclass(frozen=True)
-class GlanceRow:
-    name: str
-    href: str
-    state: str
-    percent: int
-    reason: str
-    loss: str
-    created: str
-    created_exact: str
-    has_verdict: bool
-    passed: bool
-    difference: str
-    spent: str
-    spent_word: str
-
-
-@dataclass(frozen=True)
-class DataFacts:
-    """The newest frozen version; all empty where there is none."""
-
-    version: str = ""
-    href: str = ""
-    train: str = ""
-    validation: str = ""
-    test: str = ""
-    baseline: str = ""
-    baseline_unit: str = ""
-
 
 _BASELINE = 2
 """The path's step that runs for a while by itself."""
@@ -105,75 +61,18 @@ class OverviewState(AppState):
         project = segment(self, "projects")
         put(
             self,
-            needs=[_need(project, need) for need in found.needs],
-            live=[_glance(project, run) for run in found.live],
-            recent=[_glance(project, run) for run in found.recent],
-            facts=_facts(project, found),
+            needs=[need_of(project, need) for need in found.needs],
+            live=[glance_of(project, run) for run in found.live],
+            recent=[glance_of(project, run) for run in found.recent],
+            facts=facts_of(project, found),
             compute=compute_of(found),
             month=month_of(found),
-            step=_step(found),
+            step=step_of(found),
             is_scoring=found.is_scoring,
             has_data=found.has_data,
             is_loading=False,
         )
         return True
-
-
-def _need(project: str, need: Need) -> NeedRow:
-    if need.thing is Thing.STRAY:
-        return NeedRow(need.title, need.sentence, need.verb, routes.CONNECTIONS, need.thing.value, need.is_urgent)
-    build = {Thing.RUN: routes.run, Thing.IMPORT: routes.import_, Thing.VERSION: routes.version}[need.thing]
-    return NeedRow(need.title, need.sentence, need.verb, build(project, need.id), need.thing.value, need.is_urgent)
-
-
-def _glance(project: str, run: RunGlance) -> GlanceRow:
-    percent = round(100 * run.step / run.total_steps) if run.total_steps else 0
-    progress = f"Step {run.step:,} of {run.total_steps:,}" if run.total_steps else ""
-    spent, word = price_of(run.spend)
-    return GlanceRow(
-        run.name,
-        routes.run(project, run.id),
-        run.state.value,
-        percent,
-        run.sentence or progress,
-        f"{run.validation_loss:.3f}" if run.validation_loss is not None else "",
-        ago(run.created_at),
-        exact(run.created_at),
-        run.passed is not None,
-        bool(run.passed),
-        signed(run.difference) if run.difference is not None else "",
-        spent or "$0",
-        word or "so far",
-    )
-
-
-def _facts(project: str, found: OverviewView) -> DataFacts:
-    if found.newest is None:
-        return DataFacts()
-    rows, scores = found.rows, found.baseline or {}
-    return DataFacts(
-        f"v{found.newest.number}",
-        routes.version(project, found.newest.id),
-        *(f"{rows.get(split, 0):,}" for split in ("train", "validation", "test")),
-        _score(found),
-        "exact" if scores else "",
-    )
-
-
-def _score(found: OverviewView) -> str:
-    if found.baseline and "exact_match" in found.baseline:
-        return f"{100 * found.baseline['exact_match']:.1f} %"
-    return "Being scored" if found.is_scoring else "Not scored"
-
-
-def _step(found: OverviewView) -> int:
-    if any(run.passed is not None for run in found.recent):
-        return 5
-    if found.live or found.recent:
-        return 4
-    if found.baseline:
-        return 3
-    return 2 if found.newest else 1
 
 
 @rx.page(route=routes.OVERVIEW, title="Overview · Tensorant", on_load=[*ENTER, OverviewState.load])

@@ -19,6 +19,7 @@ from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_
 from tensorant_app.domain.money import MICROS_PER_DOLLAR
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
+from tensorant_app.pages.safety import SafetyState, safety_card
 from tensorant_app.pages.words import exact, parameters
 from tensorant_app.services import organizations, projects
 from tensorant_app.state import AppState, id_of
@@ -102,7 +103,11 @@ def _draw(member: rx.Var[MemberRow]) -> rx.Component:
     )
 
 
-@rx.page(route=routes.PROJECT_SETTINGS, title="Settings · Tensorant", on_load=[*ENTER, ProjectSettingsState.load])
+@rx.page(
+    route=routes.PROJECT_SETTINGS,
+    title="Settings · Tensorant",
+    on_load=[*ENTER, ProjectSettingsState.load, SafetyState.load],
+)
 def project_settings_page() -> rx.Component:
     members = data_table(_COLUMNS, ProjectSettingsState.members, _draw, caption="Members", in_card=False, tall=False)
     return framed(
@@ -112,6 +117,7 @@ def project_settings_page() -> rx.Component:
             [
                 _name(),
                 _prompts(),
+                safety_card(),
                 card(members, title="Members", padded=False, right=[meta("of the whole organization")]),
             ],
             [_base(), _budget(), _deleting()],

@@ -8,23 +8,21 @@ import reflex as rx
 
 from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.callouts import callout, error_panel
-from tensorant_app.components.cards import card, choice, row
+from tensorant_app.components.cards import card, choice
 from tensorant_app.components.checks import checks
 from tensorant_app.components.dialogs import named_dialog
-from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.links import out_link
 from tensorant_app.components.texts import meta
 from tensorant_app.components.uploads import upload_field
 from tensorant_app.components.values import if_, if_text, pick
-from tensorant_app.pages.frame import fault, segment
+from tensorant_app.pages.frame import segment
 from tensorant_app.pages.machine_card import PODS
 from tensorant_app.pages.machine_panels import checking_panel, cleanup_panel
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
+from tensorant_app.pages.run_limit import longer_limit_form
 from tensorant_app.pages.run_state import RunPageState as S
-from tensorant_app.services import recoveries
+from tensorant_app.services import machine_actions, recoveries
 from tensorant_app.state import AppState, id_of
-
-_HOURS = "maximum_runtime_hours"
 
 
 class RecoveryState(AppState):
@@ -48,20 +46,7 @@ class RecoveryState(AppState):
     @rx.event
     async def confirm_absent(self) -> None:
         run = segment(self, "runs")
-        await self._do(lambda session, caller: recoveries.confirm_run_absent(session, caller, id_of(run)))
-
-    @rx.event
-    async def extend(self, form: dict[str, Any]) -> None:
-        run, hours = segment(self, "runs"), _number(str(form.get(_HOURS, "")))
-        await self._do(lambda session, caller: recoveries.extend_run(session, caller, id_of(run), hours))
-
-
-def _number(typed: str) -> float:
-    """What is no number is refused by the service like any other hours out of range."""
-    try:
-        return float(typed.strip().replace(",", "."))
-    except ValueError:
-        return 0.0
+        await self._do(lambda session, caller: machine_actions.confirm_run_absent(session, caller, id_of(run)))
 
 
 def pause_button() -> rx.Component:
@@ -174,24 +159,7 @@ def _hand_in() -> rx.Component:
 
 
 def _extend(state: Any) -> rx.Component:
-    box = field(
-        _HOURS,
-        "Maximum runtime",
-        text_input(
-            _HOURS,
-            default_value="",
-            end="h",
-            input_mode="decimal",
-            disabled=~S.me.may_spend,
-            error=fault(_HOURS),
-            required=True,
-        ),
-        hint=f"Above {S.ways.least} h, for all attempts together",
-        error=fault(_HOURS),
-    )
-    kind = "solid" if state else "outline"
-    send = button("Resume run", kind=kind, submits=True, disabled=~S.me.may_spend)
-    form = rx.el.form(row(box, send, wraps=True), on_submit=RecoveryState.extend, style={"margin_top": "8px"})
+    form = longer_limit_form("Resume run", "solid" if state else "outline")
     return choice(
         2,
         "Resume with a longer limit",

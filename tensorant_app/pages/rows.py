@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 import reflex as rx
 
+from tensorant_app import routes
 from tensorant_app.components.cards import card
 from tensorant_app.components.chats import Bubble, Span, Turn, bubbles, token_turns, trained_legend
+from tensorant_app.components.forms import search_input
 from tensorant_app.components.links import bare_link
 from tensorant_app.components.skeletons import skeleton_card
 from tensorant_app.components.tabs import Tab, tabs
 from tensorant_app.components.texts import keys, meta
-from tensorant_app.components.values import if_, pick
+from tensorant_app.components.values import if_, if_text, pick
+from tensorant_app.domain.images import stored_images
 from tensorant_app.pages.bubbles import bubble_of, words_of
 from tensorant_app.pages.frame import segment
-from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
+from tensorant_app.pages.lists import (
+    MOST_SEARCHED,
+    Pages,
+    address,
+    counted_words,
+    found_pages,
+    page_foot,
+    pages_of,
+    query,
+    start_of,
+)
 from tensorant_app.services import examples, versions
 from tensorant_app.services.examples import ExampleView
 from tensorant_app.services.versions import VersionView
@@ -50,30 +65,57 @@ class RowsState(AppState):
     trained: str = ""
     chat: list[Bubble] = []
     turns: list[Turn] = []
+    searched: str = ""
     is_loading: bool = True
     _messages: dict[int, list[Bubble]] = {}
 
     @rx.event
-    async def load(self) -> None:
-        """The page of rows that the address names, and its first row."""
-        text, split, start = segment(self, "versions"), _split(query(self, "split")), start_of(self)
+    async def load(self):
+        """The page of rows that the address names, and its first row; how many hold the word comes later."""
+        text, split, start, word = segment(self, "versions"), _split(query(self, "split")), start_of(self), self._word()
         self.is_loading = True
         found = await self._see(
             lambda session, caller: (
                 versions.show_version(session, caller, id_of(text)),
-                examples.read_page(session, caller, id_of(text), split, start=start),
+                examples.search_page(session, caller, id_of(text), split, word, start=start)
+                if word
+                else (examples.read_page(session, caller, id_of(text), split, start=start), False),
             )
         )
         if found is None:
-            return
-        view, page = found
-        self._messages = {one.row: _bubbles(one) for one in page}
+            return None
+        view, (page, more) = found
+        self._messages = {one.row: _bubbles(text, one) for one in page}
         self.rows = [_row(one) for one in page]
         self.splits = _splits(self, view, split)
-        self.pages = pages_of(self, len(page), view.report.rows.get(split.value, 0) if view.report else 0)
-        self.is_loading = False
+        total = view.report.rows.get(split.value, 0) if view.report else 0
+        self.pages = found_pages(self, len(page), more) if word else pages_of(self, len(page), total)
+        self.searched, self.is_loading, self.picked = word, False, -1
         if page:
             await self._pick(page[0].row)
+        return RowsState.count if word and page else None
+
+    @rx.event(background=True)
+    async def count(self) -> None:
+        """How many rows hold the word, once all were looked at."""
+        text, split, word = segment(self, "versions"), _split(query(self, "split")), self._word()
+        await self._watch(
+            lambda session, caller: examples.count_matches(session, caller, id_of(text), split, word), self._show_count
+        )
+
+    @rx.event
+    async def search(self, form: dict[str, Any]):
+        """The rows that hold a word; the address says which."""
+        text, word = segment(self, "versions"), str(form.get("rows-search", "")).strip()
+        seen = await self._see(lambda session, caller: versions.show_version(session, caller, id_of(text)))
+        return rx.redirect(address(self, q=word, **{"from": 0})) if seen else None
+
+    def _show_count(self, total: int) -> bool:
+        self.pages = replace(self.pages, words=counted_words(self.pages.words, total))
+        return False
+
+    def _word(self) -> str:
+        return query(self, "q").strip()[:MOST_SEARCHED]
 
     @rx.event
     async def pick(self, row: int) -> None:
@@ -108,8 +150,13 @@ def _row(view: ExampleView) -> ExampleRow:
     return ExampleRow(view.row, f"{view.row:,}", words[:_SNIPPET] or "–", f"{view.tokens:,}")
 
 
-def _bubbles(view: ExampleView) -> list[Bubble]:
-    return [bubble_of(message) for message in view.messages]
+def _bubbles(version: str, view: ExampleView) -> list[Bubble]:
+    return [_bubble(version, message) for message in view.messages]
+
+
+def _bubble(version: str, message: Mapping[str, Any]) -> Bubble:
+    pictures = [routes.version_image(version, name) for name in stored_images({"messages": [message]})]
+    return replace(bubble_of(message), pictures=pictures, **({"images": []} if pictures else {}))
 
 
 def rows_browser() -> rx.Component:
@@ -150,10 +197,18 @@ def _list() -> rx.Component:
         return rx.el.div(inner, custom_attrs={"data-row": ""})
 
     rows = rx.el.div(rx.foreach(RowsState.rows, line), class_name="rows-list")
+    none = if_(RowsState.rows.length() == 0, rx.el.p(no_rows(RowsState.searched), class_name="meta cb"))
     return card(
+        rx.el.form(
+            search_input("rows-search", "Search these rows", default_value=RowsState.searched),
+            on_submit=RowsState.search,
+            key=RowsState.searched,
+            class_name="rows-search",
+        ),
         rows,
+        none,
         page_foot(
-            rx.el.span(keys("J"), keys("K"), " walk, ", keys("Enter"), " opens", class_name="wide-only"),
+            rows_keys(),
             RowsState.pages,
             keys=True,
         ),
@@ -161,6 +216,25 @@ def _list() -> rx.Component:
         right=[meta("tokens")],
         padded=False,
     )
+
+
+def rows_keys() -> rx.Component:
+    """The keys of a list of rows, in its foot."""
+    return rx.el.span(
+        keys("J"),
+        keys("K"),
+        " walk, ",
+        keys("Enter"),
+        " opens, ",
+        keys("N"),
+        keys("P"),
+        " pages",
+        class_name="wide-only",
+    )
+
+
+def no_rows(word: rx.Var[str]) -> rx.Component:
+    return if_text(word, rx.fragment("No row here holds “", word, "”."), "No rows here.")
 
 
 def _one() -> rx.Component:

@@ -21,6 +21,7 @@ from tensorant_app.components.values import if_, if_text
 from tensorant_app.pages.machine_card import cost_card, machine_card
 from tensorant_app.pages.recovery import another_button, cancel_dialog, pause_button, retry_draft_button
 from tensorant_app.pages.run_actions import READ_ONLY, RunActions
+from tensorant_app.pages.run_limit import longer_limit
 from tensorant_app.pages.run_samples import evaluation_so_far
 from tensorant_app.pages.run_state import RunPageState as S
 from tensorant_app.pages.run_trial import full_draft_button, trial_label, trial_report
@@ -149,6 +150,7 @@ def side() -> list[rx.Component]:
         Fact("Maximum runtime", numbers.maximum),
         Fact("Runtime used", numbers.used, shown=numbers.used != ""),
     )
+    live = rx.fragment(live, longer_limit())
     figures = data_list(
         Fact("Step", numbers.step, numbers.total, shown=numbers.step != ""),
         Fact("Epoch", numbers.epoch, numbers.epochs, shown=numbers.epoch != ""),

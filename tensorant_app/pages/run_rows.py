@@ -27,6 +27,7 @@ class RunRow:
     href: str
     state: str
     machine: str
+    is_checking: bool
     is_trial: bool
     is_live: bool
     under: str
@@ -70,6 +71,7 @@ def _row(line: RunLine, project: str, axis: tuple[float, float]) -> RunRow:
         href=routes.run(project, line.id),
         state=line.state.value,
         machine=line.machine.value if line.machine else "",
+        is_checking=line.is_checking,
         is_trial=line.purpose.value == "trial",
         is_live=line.state in STATES[RunGroup.LIVE],
         under=_under(line),

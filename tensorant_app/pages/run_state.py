@@ -27,6 +27,7 @@ from tensorant_app.pages.run_words import EventRow, Head, Numbers, Origin, Setti
 from tensorant_app.services import (
     adapter_uploads,
     logs,
+    machine_actions,
     metrics,
     recoveries,
     run_details,
@@ -47,6 +48,8 @@ from tensorant_app.state import AppState, Work, id_of
 
 _FRESH_LINES = 20
 _SAY_LOOKING_SECONDS = 15.0
+_BEFORE_STEPS = frozenset({RunState.QUEUED, RunState.LAUNCHING, RunState.PREPARING, RunState.TRAINING})
+_HALTED = frozenset({RunState.PAUSED, RunState.NEEDS_RECOVERY})
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +159,7 @@ class RunPageState(AppState):
         if machine is None or not is_up or monotonic() - self._said_at < _SAY_LOOKING_SECONDS:
             return
         self._said_at = monotonic()
-        work: Work[None] = lambda session, caller: recoveries.watch_machine(session, caller, machine.id)  # noqa: E731
+        work: Work[None] = lambda session, caller: machine_actions.watch_machine(session, caller, machine.id)  # noqa: E731
         with suppress(TensorantError):
             await asyncio.to_thread(as_caller, self.router.headers.cookie, work)
 
@@ -259,4 +262,6 @@ def _waiting(run: RunDetails) -> str:
     """In place of a chart without points."""
     if run.state is RunState.DRAFT:
         return "The chart begins with the first step."
-    return "No step was trained." if run.is_settled else "First step in a few minutes."
+    if run.state in _BEFORE_STEPS:
+        return "First step in a few minutes."
+    return "No step was trained before it stopped." if run.state in _HALTED else "No step was trained."

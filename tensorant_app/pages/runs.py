@@ -293,7 +293,7 @@ def _row(row: rx.Var[RunRow]) -> rx.Component:
         cell(
             rx.el.div(
                 run_badge(row.state, row.percent),
-                machine_badge(row.machine, is_overdue=False),
+                machine_badge(row.machine, is_overdue=row.is_checking),
                 if_(row.is_trial, label("Trial")),
                 class_name="row wrap",
             ),

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import reflex as rx
 
+from tensorant_app.components.callouts import callout
 from tensorant_app.components.choices import Option, select
 from tensorant_app.components.dialogs import paid_dialog
 from tensorant_app.components.forms import field, field_grid, text_input
 from tensorant_app.components.stats import Fact, Stat
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.connections import LOCAL, RUNPOD
+from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.domain.scorings import BLANK
 from tensorant_app.pages.frame import ProjectState, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.scoring_words import ScoringCard, gpu_options, scoring_card
-from tensorant_app.services import datasets, scorings, sessions
+from tensorant_app.services import datasets, scorings, sessions, versions
 from tensorant_app.services.scorings import ScoringView
 from tensorant_app.state import AppState, Work, id_of
 
@@ -32,6 +34,8 @@ class ScoringState(AppState):
     versions: list[Option] = []
     version: str = ""
     """Whose baseline is started; empty for an adapter."""
+    leaks: str = ""
+    """Which rows of that version stand on two sides."""
     run: str = ""
     """Whose adapter is scored; empty for a baseline."""
     typed: dict[str, str] = dict(BLANK)
@@ -62,20 +66,23 @@ class ScoringState(AppState):
                 Option(str(one.id), f"v{one.number} · {one.rows or 0:,} rows · {one.file_name}") for one in frozen
             ]
             self.versions, self.version, self.run = options, options[0].value, ""
+            self.leaks = frozen[0].leaks
             self._show(found)
 
     @rx.event
     async def ask_adapter(self, run: str) -> None:
         if (found := await self._see(self._view(run, {}))) is not None:
-            self.versions, self.version, self.run = [], "", run
+            self.versions, self.version, self.run, self.leaks = [], "", run, ""
             self._show(found)
 
     @rx.event
     async def choose(self, name: str, value: str) -> None:
         """One field; the price and what is wrong follow."""
         if name == "version":
-            if await self._see(lambda session, caller: datasets.origin_of(session, caller, id_of(value))) is not None:
+            seen = await self._see(lambda session, caller: versions.show_version(session, caller, id_of(value)))
+            if seen is not None:
                 self.version = value
+                self.leaks = " ".join(leak_sentences(seen.report.repeats)) if seen.report else ""
         elif name in BLANK:
             found = await self._see(self._view(self.run, {**self.typed, name: value}))
             if found is not None:
@@ -151,6 +158,7 @@ def _fields(is_base: rx.Var[bool]) -> rx.Component:
     )
     return rx.fragment(
         if_(is_base, version),
+        if_text(ScoringState.leaks, callout(ScoringState.leaks, tone="amber")),
         if_(is_base & card.is_connected, place),
         if_(card.is_rented, rx.el.div(gpu, field_grid(_limit(), _hours(), columns=2), class_name="stack")),
         if_text(ScoringState.wrong["provider"], rx.el.p(ScoringState.wrong["provider"], class_name="hint e")),

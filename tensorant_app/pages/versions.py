@@ -8,9 +8,9 @@ import reflex as rx
 
 from tensorant_app import routes
 from tensorant_app.components.badges import version_badge
-from tensorant_app.components.buttons import action_with_reason, button
+from tensorant_app.components.buttons import action_with_reason, button, download_button
 from tensorant_app.components.callouts import callout
-from tensorant_app.components.cards import card, columns, page_head, stack, title_with
+from tensorant_app.components.cards import card, columns, page_head, row, stack, title_with
 from tensorant_app.components.checks import CheckLine, checks
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import link
@@ -18,20 +18,23 @@ from tensorant_app.components.stats import Fact, Stat, data_list, stats
 from tensorant_app.components.texts import mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.pages.comparison import ComparisonState, comparison_card
 from tensorant_app.pages.data import VIEWERS
+from tensorant_app.pages.deletion import DeletionState, delete_button, delete_dialog
 from tensorant_app.pages.frame import ENTER, ProjectState, framed, segment
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
 from tensorant_app.pages.tokens import MarkedRow, refused_card, refused_of, tokens_panel
-from tensorant_app.pages.words import ago, count, share
+from tensorant_app.pages.version_words import LOOKS, findings_of
+from tensorant_app.pages.words import ago, count, share, size
 from tensorant_app.pages.working import working
-from tensorant_app.services import datasets, versions
+from tensorant_app.services import datasets, safety, versions
 from tensorant_app.services.datasets import Origin
+from tensorant_app.services.safety import SafetyLook
 from tensorant_app.services.versions import Report, VersionView
 from tensorant_app.state import AppState, id_of
-
-_MOST_SHOWN = 50
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,12 @@ class VersionFacts:
     seed: str = ""
     percent: int = -1
     """Of the check that goes on; -1 where nothing is said."""
+    stored: str = ""
+    safety_look: str = ""
+    """What is to be said of the safety check beside its findings."""
+    may_look_again: bool = False
+    leaks: str = ""
+    """Rows on two sides, in words."""
     merges: bool = False
     """The system text stands before the first question."""
 
@@ -123,6 +132,13 @@ class VersionPageState(AppState):
             self._show(await self._see(_look(text)))
 
     @rx.event
+    async def look_again(self):
+        """Look through the frozen rows once more, by the safety settings of now."""
+        text = segment(self, "versions")
+        await self._do(lambda session, caller: safety.check_again(session, caller, id_of(text)))
+        return None if self.error else VersionPageState.load
+
+    @rx.event
     async def ask_freeze(self, is_open: bool) -> None:
         found = await self._see(_look(segment(self, "versions")))
         if found is not None:
@@ -144,10 +160,10 @@ class VersionPageState(AppState):
             self,
             facts=_facts(segment(self, "projects"), view, origin),
             report=_report(view.report),
-            findings=_findings(view.report) if view.report else [],
+            findings=findings_of(view.report) if view.report else [],
             refused=refused_of(view.report) if view.report else [],
         )
-        return view.state is not VersionState.FROZEN
+        return view.state is not VersionState.FROZEN or view.safety_look is SafetyLook.GOING_ON
 
 
 def _look(text: str):
@@ -177,6 +193,10 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
         divided,
         str(origin.split.get("seed", "")),
         -1 if view.percent is None else view.percent,
+        size(origin.stored) if origin.stored else "",
+        LOOKS[view.safety_look] if view.report else "",
+        view.state is VersionState.FROZEN and view.safety_look in (SafetyLook.OUTDATED, SafetyLook.FAILED),
+        " ".join(leak_sentences(view.report.repeats)) if view.report else "",
         view.merge_system,
     )
 
@@ -201,29 +221,11 @@ def _report(report: Report | None) -> ReportFacts:
     )
 
 
-def _findings(report: Report) -> list[CheckLine]:
-    """What to look at, worst first; a clean check says so in two lines."""
-    errors, safety = report.mask.refused_rows, report.safety
-    lines = []
-    if errors:
-        lines.append(
-            CheckLine("refuse", f"{count(errors, 'row')} cannot be trained", "Mend the file and import it again.")
-        )
-    lines += [
-        CheckLine("warn", str(one["message"]), "A run on this data is refused until it is removed.")
-        for one in safety[:_MOST_SHOWN]
-    ]
-    if len(safety) > _MOST_SHOWN:
-        lines.append(CheckLine("warn", f"… and {len(safety) - _MOST_SHOWN:,} more places with secrets or cards"))
-    lines += [CheckLine("warn", warning) for warning in report.warnings]
-    if not errors:
-        lines.append(CheckLine("pass", "The base model's template renders every row"))
-    if not safety:
-        lines.append(CheckLine("pass", "No secrets or payment cards were found"))
-    return lines
-
-
-@rx.page(route=routes.VERSION, title="Version · Tensorant", on_load=[*ENTER, VersionPageState.load])
+@rx.page(
+    route=routes.VERSION,
+    title="Version · Tensorant",
+    on_load=[*ENTER, VersionPageState.load, DeletionState.ask(False), ComparisonState.load],
+)
 def version_page() -> rx.Component:
     facts, report = VersionPageState.facts, VersionPageState.report
     return framed(
@@ -252,17 +254,19 @@ def version_page() -> rx.Component:
                 ("freezing", working("Freezing", "Files are copied under the name of their content.")),
                 rx.fragment(),
             ),
+            if_text(facts.safety_look, callout(facts.safety_look, _look_again(), tone="amber")),
             if_(report.is_there, _counts()),
             columns(
                 [
                     if_(report.is_there, _check_card(), _not_checked()),
                     if_(report.refused > 0, refused_card(VersionPageState.refused)),
                 ],
-                [_origin()],
+                [_origin(), comparison_card()],
             ),
             if_(report.is_there, stack(tokens_panel(), rows_browser())),
         ),
         _freeze_dialog(),
+        delete_dialog(),
         crumbs=[Crumb("Data", routes.data(ProjectState.project.id)), Crumb(facts.name)],
         said=rx.match(facts.state, ("frozen", "The version is frozen."), ("checking", "The check has begun."), ""),
     )
@@ -282,6 +286,11 @@ def _actions() -> rx.Component:
     )
     off = if_(facts.state == "draft", action_with_reason(button("Check", kind="solid", disabled=True), VIEWERS))
     return if_(AppState.me.may_prepare, rx.el.div(may, class_name="row"), off)
+
+
+def _look_again() -> rx.Component:
+    again = button("Look through it again", size="sm", on_click=VersionPageState.look_again)
+    return if_(AppState.me.may_prepare & VersionPageState.facts.may_look_again, again)
 
 
 def _counts() -> rx.Component:
@@ -335,10 +344,20 @@ def _origin() -> rx.Component:
             Fact("Divided", facts.divided, under="training / validation / test"),
             Fact("Seed", facts.seed),
             Fact("System text", "before the first question", under=_unmerge(), shown=facts.merges),
+            Fact("Storage", facts.stored, shown=facts.stored != ""),
             Fact("Content", mono(facts.content[:16], small=True), shown=facts.content != ""),
         ),
+        if_(VersionPageState.report.is_there, _export()),
         title="Made of",
     )
+
+
+def _export() -> rx.Component:
+    """All rows, as files for other programs."""
+    version = VersionPageState.facts.id
+    kinds = [("JSONL", "jsonl"), ("Parquet", "parquet")]
+    files = (download_button(label, routes.version_rows(version, kind), size="sm") for label, kind in kinds)
+    return rx.el.div(row(*files, delete_button()), style={"margin_top": "12px"})
 
 
 def _unmerge() -> rx.Component:
@@ -355,6 +374,10 @@ def _freeze_dialog() -> rx.Component:
             "Its ",
             report.rows,
             " rows never change again, so that every run and evaluation of it can be compared. It costs nothing.",
+            if_text(
+                VersionPageState.facts.leaks,
+                rx.el.p(rx.el.b("Rows stand on two sides. "), VersionPageState.facts.leaks),
+            ),
         ),
         confirm_label="Freeze version",
         is_open=VersionPageState.asks_freeze,

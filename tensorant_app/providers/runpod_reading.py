@@ -122,11 +122,12 @@ def _read_offer(gpu: Mapping[str, Any]) -> Offer | None:
         label=label_gpu(_text(gpu.get("name")) or gpu["id"]),
         memory_bytes=(_whole(gpu.get("memory")) or 0) * GIB,
         rate=HourlyRate(Money.dollars(dollars)),
-        reason=None if facts.is_nvidia else "It is not made by NVIDIA; the trainer needs CUDA.",
         max_count=_most(gpu.get("maxCount")),
         stock=_stock(gpu.get("availability")),
         data_centers={_text(dc.get("id")): _stock(dc.get("availability")) for dc in _objects(gpu, "dataCenters")},
+        reason=None if facts.is_nvidia else "It is not made by NVIDIA; the trainer needs CUDA.",
         arch=facts.arch,
+        is_nvidia=facts.is_nvidia,
         capability=facts.capability,
         cuda_versions=[_text(entry.get("version")) for entry in cuda],
     )

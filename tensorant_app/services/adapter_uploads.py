@@ -189,6 +189,11 @@ def forget_file(upload_id: UUID) -> None:
     store().delete(_key(upload_id))
 
 
+def give_up(row: AdapterUpload) -> None:
+    """Nobody has sent a byte of it for long; its file is swept away."""
+    row.state, row.reason = AdapterUploadState.CANCELLED, "No byte of it came for a week."
+
+
 def _drop(row: AdapterUpload) -> None:
     row.state = AdapterUploadState.CANCELLED
     uploads.part_of(row.id).unlink(missing_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from uuid import UUID
 
 from sqlmodel import Session
@@ -22,15 +23,22 @@ def write_audit(
     **facts: str | int | float | bool | None,
 ) -> None:
     """`action` is dotted, such as `runs.launch`; facts never hold a secret."""
-    at = now_of(session)
-    entry = AuditEntry(
-        id=clock.new_id(at),
-        at=at,
-        organization_id=organization_id or caller.organization_id,
-        member_id=caller.member_id,
-        who=caller.name,
-        action=action,
-        subject_id=subject_id,
-        facts=facts,
+    organization_id = organization_id or caller.organization_id
+    _add(
+        session, action, subject_id, facts, organization_id=organization_id, member_id=caller.member_id, who=caller.name
     )
-    session.add(entry)
+
+
+def write_finding(
+    session: Session, action: str, subject_id: UUID, organization_id: UUID, **facts: str | int | float | bool | None
+) -> None:
+    """What nobody did and somebody must be able to look up: the console found it."""
+    _add(session, action, subject_id, facts, organization_id=organization_id, member_id=None, who=CONSOLE)
+
+
+CONSOLE = "console"
+
+
+def _add(session: Session, action: str, subject_id: UUID | None, facts: dict[str, Any], **who: Any) -> None:
+    at = now_of(session)
+    session.add(AuditEntry(id=clock.new_id(at), at=at, action=action, subject_id=subject_id, facts=facts, **who))

@@ -33,6 +33,9 @@ _ARCHITECTURES = (
     "Gemma3ForCausalLM",
     "Phi3ForCausalLM",
 )
+_VISION = ("Idefics3ForConditionalGeneration",)
+"""Read images too; SmolVLM is one of them."""
+_IMAGE_PROCESSOR = "preprocessor_config.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +83,15 @@ def list_bases(caller: Caller) -> list[BaseLine]:
             weights = sum(file.stat().st_size for file in folder.glob(f"*{_WEIGHTS}"))
             lines.append(BaseLine(facts["repo_id"], facts["revision"], _count_parameters(folder), weights))
     return lines
+
+
+def reads_images(repo_id: str, revision: str) -> bool:
+    """Whether it is a vision model; one that is not on this computer is none."""
+    try:
+        folder = Path(find_base(repo_id, revision).folder)
+    except NotFound:
+        return False
+    return _architecture(_config(folder) or {}) in _VISION
 
 
 def inspect_for(caller: Caller, repo_id: str, revision: str) -> BaseFacts:
@@ -197,15 +209,19 @@ def _reasons(folder: Path) -> list[str]:
         reasons.append(
             "It asks to run code of its own. Tensorant never runs a model's code; choose another base model."
         )
-    elif (name := _architecture(config)) not in _ARCHITECTURES:
-        reasons.append(f"Its architecture {name} is not known here. Choose one of: {', '.join(_ARCHITECTURES)}.")
-    elif missing := [name for name in _NUMBERS if not isinstance(config.get(name), int)]:
+    elif (name := _architecture(config)) not in (*_ARCHITECTURES, *_VISION):
+        known = ", ".join((*_ARCHITECTURES, *_VISION))
+        reasons.append(f"Its architecture {name} is not known here. Choose one of: {known}.")
+    elif name in _VISION and not {_IMAGE_PROCESSOR, "processor_config.json"} & {*names}:
+        reasons.append(f"It holds no {_IMAGE_PROCESSOR}. Choose a revision that carries its image processor.")
+    elif missing := [name for name in _NUMBERS if not isinstance(_of_text(config).get(name), int)]:
         reasons.append(f"Its config.json does not say {' and '.join(missing)}. Choose another revision.")
     return reasons
 
 
 def _read(base: Base, folder: Path, manifest: Manifest) -> BaseFacts:
-    config = _config(folder) or {}
+    whole = _config(folder) or {}
+    config = _of_text(whole)
     hidden, inner = int(config["hidden_size"]), int(config["intermediate_size"])
     heads = int(config["num_attention_heads"])
     head = int(config.get("head_dim") or hidden // heads)
@@ -216,7 +232,7 @@ def _read(base: Base, folder: Path, manifest: Manifest) -> BaseFacts:
         base,
         parameters=_count_parameters(folder),
         context_length=int(config["max_position_embeddings"]),
-        architecture=_architecture(config),
+        architecture=_architecture(whole),
         linear_sizes=(layer + mlp) * int(config["num_hidden_layers"]),
         bytes=sum(entry.bytes for entry in manifest.files.values()),
     )
@@ -244,6 +260,12 @@ def _config(folder: Path) -> dict[str, Any] | None:
     except (OSError, ValueError):
         return None
     return config if isinstance(config, dict) else None
+
+
+def _of_text(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A vision model describes its language model in a part of its own, which is where adapters lie."""
+    part = config.get("text_config")
+    return part if isinstance(part, dict) else config
 
 
 def _architecture(config: Mapping[str, Any]) -> str:

@@ -16,6 +16,7 @@ from tensorant_app.domain.data_codes import FileCode
 from tensorant_app.domain.datasets import FileError
 from tensorant_app.domain.file_kinds import (
     ARCHIVE_INDEX_LIMIT,
+    IMAGE_SUFFIXES,
     UNPACKED_FLOOR,
     UNPACKED_LIMIT,
     UNPACKED_RATIO,
@@ -45,6 +46,8 @@ class Opened:
     """None: text, whose kind its first rows tell."""
     member: str = ""
     """The data file's name inside a zip."""
+    images: int = 0
+    """Images that lie beside it."""
 
 
 def open_file(path: Path) -> Opened:
@@ -149,7 +152,8 @@ def _open_zip(path: Path) -> Opened:
         raise FileRefused(FileCode.OTHER_FORMAT, f"The file is an Office document that is no workbook. {_TYPES}")
     for member in members:
         _check_member(member)
-    data = [member for member in members if not member.is_dir() and not _is_junk(member.filename)]
+    files = [member for member in members if not member.is_dir() and not _is_junk(member.filename)]
+    data = [member for member in files if not member.filename.lower().endswith(IMAGE_SUFFIXES)]
     if len(data) != 1:
         listed = ", ".join(member.filename for member in data[:5])
         code = FileCode.ARCHIVE_HOLDS_SEVERAL if data else FileCode.ARCHIVE_HOLDS_NONE
@@ -165,7 +169,7 @@ def _open_zip(path: Path) -> Opened:
     size = path.stat().st_size
     if chosen.file_size > (limit := unpacked_limit(size)):
         raise too_much(size, chosen.file_size, limit)
-    return Opened(path, Wrapping.ZIP, member=chosen.filename)
+    return Opened(path, Wrapping.ZIP, member=chosen.filename, images=len(files) - len(data))
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:

@@ -47,6 +47,7 @@ def check_file(
     layout: Layout | None = None,
     mapping: ColumnMapping | None = None,
     images: Path | None = None,
+    is_vision: bool = False,
     tokens: Collection[str] = COMMON_TOKENS,
 ) -> Report:
     """Read a file to its end; nothing is stored."""
@@ -54,7 +55,7 @@ def check_file(
         raise Invalid({"file": f"There is no file {file}. Look at its name and folder."})
     if images is not None and not images.is_dir():
         raise Invalid({"images": f"There is no folder {images}. Look at its name."})
-    reading = Reading(file, layout=layout, mapping=mapping, images=images)
+    reading = Reading(file, layout=layout, mapping=mapping, images=images, with_images=is_vision)
     report, summary, finders = Report(file.name), Summary(), finders_for(tokens)
     last_rejected = 0
     for found in reading:

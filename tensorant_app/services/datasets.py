@@ -14,9 +14,12 @@ from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.projects import Project
 from tensorant_app.domain.errors import NotFound
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.leakage import leak_sentences, read_repeats
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.versions import files_key
 from tensorant_app.services.work import progress_of
 
 PAGE_ROWS = 50
@@ -61,6 +64,8 @@ class VersionLine:
     file_name: str
     created_at: datetime
     content_sha256: str | None
+    leaks: str
+    """Rows on two sides of its splits, in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +110,15 @@ def show_data(
         datasets,
         chosen,
         _imports(session, chosen.id, imports_from),
-        session.exec(select(func.count()).select_from(Import).where(Import.dataset_id == chosen.id)).one(),
+        session.exec(
+            select(func.count())
+            .select_from(Import)
+            .where(Import.dataset_id == chosen.id, col(Import.deleted_at).is_(None))
+        ).one(),
         _versions(session, col(DatasetVersion.dataset_id) == chosen.id, versions_from),
-        session.exec(select(func.count()).where(DatasetVersion.dataset_id == chosen.id)).one(),
+        session.exec(
+            select(func.count()).where(DatasetVersion.dataset_id == chosen.id, col(DatasetVersion.deleted_at).is_(None))
+        ).one(),
     )
 
 
@@ -119,6 +130,8 @@ class Origin:
     source: ImportLine
     split: Mapping[str, Any]
     created_at: datetime
+    stored: int
+    """Bytes of its files; 0 before it was checked."""
 
 
 def origin_of(session: Session, caller: Caller, version_id: UUID) -> Origin:
@@ -126,7 +139,21 @@ def origin_of(session: Session, caller: Caller, version_id: UUID) -> Origin:
     version = own_row(session, caller, DatasetVersion, version_id, "version")
     dataset = session.get_one(Dataset, version.dataset_id)
     source = session.get_one(Import, version.import_id)
-    return Origin(DatasetLine(dataset.id, dataset.name), import_line(source), version.split, version.created_at)
+    return Origin(
+        DatasetLine(dataset.id, dataset.name),
+        import_line(source),
+        version.split,
+        version.created_at,
+        stored_bytes(version),
+    )
+
+
+def stored_bytes(version: DatasetVersion) -> int:
+    """What a version's files take: its last check's, or the frozen ones."""
+    if version.report is None:
+        return 0
+    folder = store().fetch(files_key(version))
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +165,8 @@ class ImportPage:
     """Percent and step, while it is read."""
     dataset: DatasetLine
     versions: Sequence[VersionLine]
+    others: Sequence[ImportLine]
+    """Files of the dataset that are ready as well, the newest first."""
 
 
 def show_import_page(session: Session, caller: Caller, import_id: UUID) -> ImportPage:
@@ -146,7 +175,22 @@ def show_import_page(session: Session, caller: Caller, import_id: UUID) -> Impor
     dataset = session.get_one(Dataset, row.dataset_id)
     versions = _versions(session, col(DatasetVersion.import_id) == row.id, 0)
     progress = progress_of(row.id) if row.state is ImportState.CHECKING else None
-    return ImportPage(import_line(row), progress, DatasetLine(dataset.id, dataset.name), versions)
+    ready = [one for one in _imports(session, dataset.id, 0) if one.state is ImportState.READY and one.id != row.id]
+    return ImportPage(import_line(row), progress, DatasetLine(dataset.id, dataset.name), versions, ready)
+
+
+def other_ready_imports(session: Session, caller: Caller, import_id: UUID) -> list[ImportLine]:
+    """Files of the same dataset that were read whole, newest first; at most 50."""
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Import, import_id, "import")
+    others = select(Import).where(
+        Import.dataset_id == row.dataset_id,
+        Import.id != row.id,
+        Import.state == ImportState.READY,
+        col(Import.deleted_at).is_(None),
+    )
+    newest = others.order_by(col(Import.created_at).desc()).limit(PAGE_ROWS)
+    return [import_line(one) for one in session.exec(newest)]
 
 
 def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[VersionLine]:
@@ -177,7 +221,11 @@ def import_line(row: Import) -> ImportLine:
 
 
 def _imports(session: Session, dataset_id: UUID, start: int) -> list[ImportLine]:
-    page = select(Import).where(Import.dataset_id == dataset_id).order_by(col(Import.created_at).desc(), col(Import.id))
+    page = (
+        select(Import)
+        .where(Import.dataset_id == dataset_id, col(Import.deleted_at).is_(None))
+        .order_by(col(Import.created_at).desc(), col(Import.id))
+    )
     return [import_line(row) for row in session.exec(page.offset(start).limit(PAGE_ROWS))]
 
 
@@ -185,7 +233,7 @@ def _versions(session: Session, where: Any, start: int) -> list[VersionLine]:
     page = (
         select(DatasetVersion, Import.file_name)
         .join(Import, col(Import.id) == col(DatasetVersion.import_id))
-        .where(where)
+        .where(where, col(DatasetVersion.deleted_at).is_(None))
         .order_by(col(DatasetVersion.created_at).desc(), col(DatasetVersion.id))
     )
     return [_version_line(row, name) for row, name in session.exec(page.offset(start).limit(PAGE_ROWS))]
@@ -205,4 +253,5 @@ def _version_line(row: DatasetVersion, file_name: str) -> VersionLine:
         file_name,
         row.created_at,
         row.content_sha256,
+        " ".join(leak_sentences(map(read_repeats, report.get("repeats", ())))),
     )

@@ -11,10 +11,11 @@ from importlib import metadata
 import sqlalchemy as sa
 
 from tensorant_app.db import clock, migrate
-from tensorant_app.db.session import engines
+from tensorant_app.db.session import engines, reading
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.readiness import Verdict, gib
 from tensorant_app.providers.local import available_memory
+from tensorant_app.services import leftovers
 from tensorant_app.services.readiness import check_trainer
 from tensorant_app.settings import get_settings
 
@@ -30,7 +31,7 @@ class Line:
 
 def examine(find_redis: Callable[[], str | None]) -> list[Line]:
     """Every part; `find_redis` is the supervisor's, which this layer may not import."""
-    return [*examine_quickly(), _redis(find_redis), _trainer()]
+    return [*examine_quickly(), _redis(find_redis), _trainer(), _leftovers()]
 
 
 def examine_quickly() -> list[Line]:
@@ -65,6 +66,21 @@ def _redis(find_redis: Callable[[], str | None]) -> Line:
         return Line("redis", True, "the one named by TENSORANT_REDIS_URL")
     program = find_redis()
     return Line("redis", True, program or "none found: hints stay inside the worker, which is a bit slower")
+
+
+def _leftovers() -> Line:
+    """What the daily sweep would take away; a look changes nothing."""
+    now = clock.now()
+    try:
+        with reading(now) as session:
+            found = leftovers.find_leftovers(session, now)
+    except sa.exc.SQLAlchemyError as error:
+        return Line("leftovers", False, f"the database could not be asked: {error.__class__.__name__}.")
+    if not found:
+        return Line("leftovers", True, "no file that nobody owns")
+    named = "; ".join(f"{one.path.name}, {one.why}" for one in found[:3])
+    size = gib(sum(one.bytes for one in found))
+    return Line("leftovers", True, f"{len(found)} files or folders, {size}, go with the next daily sweep: {named}")
 
 
 def _trainer() -> Line:

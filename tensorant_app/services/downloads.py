@@ -43,12 +43,12 @@ class Download:
 
 
 @dataclass(frozen=True, slots=True)
-class JobFiles:
-    """What a run was trained from."""
+class Bundle:
+    """Several files in one archive."""
 
-    configuration: str
+    texts: dict[str, str]
     examples: dict[str, Path]
-    """Name in the archive → Parquet file."""
+    """Name in the archive → Parquet file; a name that ends in .jsonl makes lines of its examples."""
     file_name: str
 
 
@@ -61,10 +61,10 @@ def adapter_zip(session: Session, caller: Caller, run_id: UUID) -> Download:
         raise NotFound(f"The run {run.name} has no adapter yet.")
     write_audit(session, caller, "adapters.download", adapter.id, run_id=str(run.id), sha256=adapter.zip_sha256)
     kind = "diagnostic-adapter" if run.purpose is RunPurpose.TRIAL else "adapter"
-    return Download(_there(adapter.zip_key), f"{_slug(run.name)}-{kind}.zip")
+    return Download(file_of(adapter.zip_key), f"{slug(run.name)}-{kind}.zip")
 
 
-def job_files(session: Session, caller: Caller, run_id: UUID) -> JobFiles:
+def job_files(session: Session, caller: Caller, run_id: UUID) -> Bundle:
     """Training and validation examples and the configuration."""
     caller.require(Permission.SEE)
     run = own_row(session, caller, Run, run_id, "run")
@@ -87,10 +87,10 @@ def job_files(session: Session, caller: Caller, run_id: UUID) -> JobFiles:
         **({"trial": run.trial} if run.trial else {}),
         "gate": run.gate,
     }
-    return JobFiles(
-        json.dumps(configuration, indent=2, ensure_ascii=False) + "\n",
-        {f"{split.value}.jsonl": _there(f"{folder}/{split.value}.parquet") for split in _TAKEN_HOME},
-        f"{_slug(run.name)}-job-files.zip",
+    return Bundle(
+        {"configuration.json": json.dumps(configuration, indent=2, ensure_ascii=False) + "\n"},
+        {f"{split.value}.jsonl": file_of(f"{folder}/{split.value}.parquet") for split in _TAKEN_HOME},
+        f"{slug(run.name)}-job-files.zip",
     )
 
 
@@ -99,7 +99,7 @@ def import_errors(session: Session, caller: Caller, import_id: UUID) -> Download
     caller.require(Permission.SEE)
     row = own_row(session, caller, Import, import_id, "import")
     write_audit(session, caller, "imports.download_errors", row.id)
-    return Download(_there(errors_key(row.id)), f"{_slug(Path(row.file_name).stem)}-errors.jsonl")
+    return Download(file_of(errors_key(row.id)), f"{slug(Path(row.file_name).stem)}-errors.jsonl")
 
 
 def import_bad_rows(session: Session, caller: Caller, import_id: UUID) -> Download:
@@ -110,7 +110,7 @@ def import_bad_rows(session: Session, caller: Caller, import_id: UUID) -> Downlo
     if store().size(key) is None:
         raise NotFound(f"No rejected rows are kept of {row.file_name}. Import the file again to have them.")
     write_audit(session, caller, "imports.download_bad_rows", row.id)
-    return Download(_there(key), f"{_slug(Path(row.file_name).stem)}-bad-rows.jsonl")
+    return Download(file_of(key), f"{slug(Path(row.file_name).stem)}-bad-rows.jsonl")
 
 
 def answers(session: Session, caller: Caller, evaluation_id: UUID) -> Download:
@@ -120,21 +120,33 @@ def answers(session: Session, caller: Caller, evaluation_id: UUID) -> Download:
     if row.answers_key is None:
         raise NotFound("This evaluation has no answers yet.")
     write_audit(session, caller, "evaluations.download", row.id, sha256=row.answers_sha256)
-    return Download(_there(row.answers_key), f"{row.kind.value}-{str(row.id)[:13]}-answers.jsonl")
+    return Download(file_of(row.answers_key), f"{row.kind.value}-{str(row.id)[:13]}-answers.jsonl")
 
 
-def stream_zip(files: JobFiles) -> Iterator[bytes]:
+def stream_zip(files: Bundle) -> Iterator[bytes]:
     """The archive piece by piece, made while it is read: nothing lies on the disk and little in memory."""
     sink = _Sink()
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
-        archive.writestr(_entry("configuration.json"), files.configuration)
+        for name, text in files.texts.items():
+            archive.writestr(_entry(name), text)
         for name, path in files.examples.items():
             with archive.open(_entry(name), "w") as entry:
-                for line in _examples(path):
-                    entry.write(line)
+                for piece in read_pieces(name, path):
+                    entry.write(piece)
                     if sink.held >= _PIECE:
                         yield sink.take()
     yield sink.take()
+
+
+def read_pieces(name: str, path: Path) -> Iterator[bytes]:
+    """A file of a bundle as it is handed out."""
+    return _examples(path) if name.endswith(".jsonl") else _bytes(path)
+
+
+def _bytes(path: Path) -> Iterator[bytes]:
+    with path.open("rb") as file:
+        while piece := file.read(_PIECE):
+            yield piece
 
 
 def _examples(path: Path) -> Iterator[bytes]:
@@ -172,13 +184,14 @@ def _entry(name: str) -> zipfile.ZipInfo:
     return entry
 
 
-def _there(key: str) -> Path:
+def file_of(key: str) -> Path:
+    """A file of the store, or a sentence where it is gone."""
     path = store().fetch(key)
     if not path.is_file():
         raise Conflict("This file is not in the store any more. Ask the operator to bring it back.")
     return path
 
 
-def _slug(name: str) -> str:
+def slug(name: str) -> str:
     """A name for a file on any system."""
     return re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-")[:60] or "tensorant"

@@ -225,6 +225,7 @@ def _versions(session: Session, project: Project) -> list[VersionChoice]:
         select(DatasetVersion, Dataset.name)
         .join(Dataset, col(Dataset.id) == col(DatasetVersion.dataset_id))
         .where(Dataset.project_id == project.id, DatasetVersion.state == VersionState.FROZEN)
+        .where(col(DatasetVersion.deleted_at).is_(None))
         .order_by(col(DatasetVersion.created_at).desc())
     )
     return [
@@ -268,7 +269,9 @@ def _suggest_name(session: Session, project: Project, versions: Sequence[Version
 def _chosen_version(session: Session, text: str, project_id: UUID) -> UUID | None:
     """None for anything but a version of this project, so that nothing is learned about other people's."""
     version = session.get(DatasetVersion, key) if (key := _id_in(text)) else None
-    if version is None or session.get_one(Dataset, version.dataset_id).project_id != project_id:
+    if version is None or version.deleted_at is not None:
+        return None
+    if session.get_one(Dataset, version.dataset_id).project_id != project_id:
         return None
     return version.id
 

@@ -39,7 +39,7 @@ from tensorant_app.providers.base import FileStore, Storage
 from tensorant_app.services import machines, slots
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
-from tensorant_app.services.lookup import own_row
+from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.machines import MachineView, Order
 from tensorant_app.services.places import Place
 from tensorant_app.services.versions import report_of
@@ -92,9 +92,11 @@ class EvaluationTask:
 def create_baseline(session: Session, caller: Caller, version_id: UUID) -> UUID:
     """Score the base model on a frozen version: what every adapter of it will be compared with."""
     caller.require(Permission.SPEND)
-    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    version = hold_row(session, caller, DatasetVersion, version_id, "version")
     if version.state is not VersionState.FROZEN:
         raise Conflict(f"The version is {version.state.value}. Freeze it, then evaluate the base model on it.")
+    if (version.report or {}).get("images"):
+        raise Conflict("Evaluating on images comes later. Choose a version without images, and a text model.")
     evaluation = _create(session, version, EvaluationKind.BASELINE, Cause.MEMBER)
     write_audit(session, caller, "evaluations.create", evaluation.id, kind=evaluation.kind.value)
     return evaluation.id

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
@@ -15,10 +16,12 @@ from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.row_pages import PAGE_ROWS as PAGE_ROWS
+from tensorant_app.services.row_pages import count_rows, search_rows, slice_rows
 from tensorant_app.services.versions import files_key
 from trainer.contract import MASK, Split
 
-PAGE_ROWS = 50
+_COLUMNS = ("row", "example")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +57,33 @@ def read_page(session: Session, caller: Caller, version_id: UUID, split: Split, 
     if start < 0:
         raise Invalid({"start": "A page begins at row 0 or later."})
     folder = _folder(session, caller, version_id)
-    rows = _slice(f"{folder}/{split.value}.parquet", ["row", "example"], start)
-    masks = (
-        _masks(f"{folder}/{MASK}", split, [row["row"] for row in rows], ["row", "tokens", "trained_tokens"])
-        if rows
-        else {}
-    )
+    return _views(folder, split, slice_rows(_rows_of(folder, split), _COLUMNS, start))
+
+
+def search_page(
+    session: Session, caller: Caller, version_id: UUID, split: Split, word: str, *, start: int = 0
+) -> tuple[list[ExampleView], bool]:
+    """Up to 50 rows that hold the word, from the match `start`, and whether there are more."""
+    if start < 0:
+        raise Invalid({"start": "A page begins at row 0 or later."})
+    folder = _folder(session, caller, version_id)
+    rows, more = search_rows(_rows_of(folder, split), _COLUMNS, word, start)
+    return _views(folder, split, rows), more
+
+
+def count_matches(session: Session, caller: Caller, version_id: UUID, split: Split, word: str) -> int:
+    """How many rows of the split hold the word: the whole split is read."""
+    return count_rows(_rows_of(_folder(session, caller, version_id), split), word)
+
+
+def _rows_of(folder: str, split: Split) -> Path:
+    return store().fetch(f"{folder}/{split.value}.parquet")
+
+
+def _views(folder: str, split: Split, rows: Sequence[Mapping[str, Any]]) -> list[ExampleView]:
+    if not rows:
+        return []
+    masks = _masks(f"{folder}/{MASK}", split, [row["row"] for row in rows], ["row", "tokens", "trained_tokens"])
     return [
         ExampleView(
             row["row"],
@@ -98,23 +122,6 @@ def _folder(session: Session, caller: Caller, version_id: UUID) -> str:
     if not (store().fetch(key) / MASK).is_file():
         raise Conflict("This version is being checked anew. Look again when that is done.")
     return key
-
-
-def _slice(key: str, columns: list[str], start: int) -> list[dict[str, Any]]:
-    """Reads only the row groups that the page lies in."""
-    import pyarrow.parquet as pq
-
-    found: list[dict[str, Any]] = []
-    with pq.ParquetFile(store().fetch(key)) as file:
-        before = 0
-        for group in range(file.num_row_groups):
-            count = file.metadata.row_group(group).num_rows
-            if before + count > start and len(found) < PAGE_ROWS:
-                first = max(start - before, 0)
-                table = file.read_row_group(group, columns=columns).slice(first, PAGE_ROWS - len(found))
-                found.extend(table.to_pylist())
-            before += count
-    return found
 
 
 def _masks(key: str, split: Split, rows: list[int], columns: list[str]) -> dict[int, dict[str, Any]]:

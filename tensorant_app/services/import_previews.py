@@ -18,6 +18,7 @@ from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.layouts import ColumnMapping, choose_columns, from_stored
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services import imports
+from tensorant_app.services.bases import reads_images
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
 
@@ -60,7 +61,7 @@ def show_preview(session: Session, caller: Caller, import_id: UUID, chosen: Chos
         mapping,
         wrong,
         found["question"],
-        preview_rows(records, mapping) if mapping else (),
+        preview_rows(records, mapping, with_images=reads_images(*imports.base_of(session, row))) if mapping else (),
     )
 
 

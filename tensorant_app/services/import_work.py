@@ -40,7 +40,11 @@ def main(job_path: Path) -> None:
     mapping = from_stored(job["mapping"]) if job.get("mapping") else None
     try:
         result = read_file(
-            Path(job["source"]), job_path.parent, mapping=mapping, tokens=job.get("tokens", COMMON_TOKENS)
+            Path(job["source"]),
+            job_path.parent,
+            mapping=mapping,
+            tokens=job.get("tokens", COMMON_TOKENS),
+            with_images=job.get("images", False),
         )
     except MemoryError:
         result = _too_large()
@@ -53,9 +57,10 @@ def read_file(
     *,
     mapping: ColumnMapping | None = None,
     tokens: tuple[str, ...] | list[str] = COMMON_TOKENS,
+    with_images: bool = False,
 ) -> dict[str, Any]:
     """Counts of rows seen, accepted and rejected; `refused` is the sentence for the whole file."""
-    result = read_rows(source, folder, mapping=mapping)
+    result = read_rows(source, folder, mapping=mapping, with_images=with_images)
     if result["rejected"]:
         progress = Progress(folder, result["rows"], "collecting")
         keep_bad_rows(source, folder / ERRORS, folder / BAD_ROWS, progress.tell)
@@ -64,10 +69,14 @@ def read_file(
     return result
 
 
-def read_rows(source: Path, folder: Path, *, mapping: ColumnMapping | None = None) -> dict[str, Any]:
-    """The strict reading alone: rows, errors, and what the whole file shows."""
+def read_rows(
+    source: Path, folder: Path, *, mapping: ColumnMapping | None = None, with_images: bool = False
+) -> dict[str, Any]:
+    """The strict reading alone: rows, errors, and what the whole file shows; of a vision project its images too."""
     progress = Progress(folder, source.stat().st_size, "reading")
-    reading = Reading(source, mapping=mapping, tell=progress.tell, shares_work=True)
+    reading = Reading(
+        source, mapping=mapping, tell=progress.tell, shares_work=True, with_images=with_images, keep=folder
+    )
     summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
         _Rows(folder / ROWS, summary) as rows,

@@ -44,6 +44,11 @@ def source_key(import_id: UUID) -> str:
     return f"imports/{import_id}/source.jsonl"
 
 
+def folder_key(import_id: UUID) -> str:
+    """All that lies in the store of it."""
+    return f"imports/{import_id}"
+
+
 def rows_key(import_id: UUID) -> str:
     return f"imports/{import_id}/rows.parquet"
 
@@ -133,6 +138,12 @@ def check_import(session: Session, caller: Caller, import_id: UUID, *, mapping: 
     promise(session, REACT, row.id)
 
 
+def give_up(session: Session, row: Import) -> None:
+    """Nobody has sent a byte of it for long."""
+    sentence = "No byte of it came for a week."
+    step(session, row, LIFECYCLE, ImportEvent, verb="cancel", cause=Cause.WORKER, sentence=sentence)
+
+
 def cancel_import(session: Session, caller: Caller, import_id: UUID) -> None:
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, import_id, "import")
@@ -157,8 +168,13 @@ def work_on(session: Session, import_id: UUID) -> ImportWork | None:
     row = session.get(Import, import_id)
     if row is None or not _is_wanted(row):
         return None
+    return ImportWork(row.state, row.mapping, base_of(session, row))
+
+
+def base_of(session: Session, row: Import) -> tuple[str, str]:
+    """Name and revision of its project's base model."""
     project = session.get_one(Project, session.get_one(Dataset, row.dataset_id).project_id)
-    return ImportWork(row.state, row.mapping, (project.base_repo_id, project.base_revision))
+    return project.base_repo_id, project.base_revision
 
 
 def _is_wanted(row: Import) -> bool:

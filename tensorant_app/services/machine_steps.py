@@ -24,6 +24,7 @@ from tensorant_app.domain.machines import (
     decide,
 )
 from tensorant_app.domain.steps import Cause, Move
+from tensorant_app.services.audit import write_finding
 from tensorant_app.services.machine_views import MachineView, view
 from trainer.contract import Ask, Phase
 
@@ -69,6 +70,8 @@ def facts_of(machine: Machine | MachineView) -> MachineFacts:
 
 def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WORKER) -> None:
     at = now_of(session)
+    if move.verb == "reappear":
+        _audit_return(session, machine)
     if move.verb not in _KEEPS_REASON:
         machine.reason, machine.sentence = move.reason, move.sentence
     match move.verb:
@@ -96,6 +99,20 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
     )
     if machine.connection_id is not None and move.verb in _ASKS_BILL:
         promise(session, BILL, machine.id, at + _ASKS_BILL[move.verb])
+
+
+def _audit_return(session: Session, machine: Machine) -> None:
+    """One that was proved gone, or that a person confirmed absent, and is there all the same: it may have cost money."""
+    write_finding(
+        session,
+        "machines.came_back",
+        machine.id,
+        machine.organization_id,
+        machine=machine.name,
+        was=machine.state.value,
+        why=machine.reason,
+        provider_ids=" ".join(machine.provider_ids),
+    )
 
 
 def reanchor(machine: Machine, now: datetime) -> None:

@@ -9,10 +9,11 @@ from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID
 
-from sqlmodel import Session, select
+from sqlmodel import Session, col, or_, select
+from sqlmodel.sql.expression import SelectOfScalar
 
 from tensorant_app.db.machines import Machine
-from tensorant_app.domain.machines import MachineReason, MachineState, Presence, Sighting, Use, is_checking
+from tensorant_app.domain.machines import OVERDUE, MachineReason, MachineState, Presence, Sighting, Use, is_checking
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import Work
 from tensorant_app.providers.base import FileStore, MachineRequest, Storage
@@ -122,6 +123,17 @@ class MachineView:
     def is_checking(self, now: datetime) -> bool:
         """Nobody knows whether it exists: **Checking launch**."""
         return is_checking(self.state, self.ask_sent_at, self.answer_lost_at is not None, now)
+
+
+def in_doubt(use: Use, now: datetime) -> SelectOfScalar[UUID]:
+    """Subjects whose machine nobody knows to exist: `domain.machines.is_checking` for a database."""
+    asked_at = col(Machine.ask_sent_at)
+    return select(Machine.subject_id).where(
+        Machine.use == use,
+        Machine.state == MachineState.ASKED,
+        asked_at.is_not(None),
+        or_(col(Machine.answer_lost_at).is_not(None), asked_at < now - OVERDUE),
+    )
 
 
 _OUTCOMES = {

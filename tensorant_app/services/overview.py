@@ -15,6 +15,7 @@ from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
+from tensorant_app.db.session import now_of
 from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.evaluations import LIFECYCLE, EvaluationKind, EvaluationState
 from tensorant_app.domain.gate import Decision
@@ -29,6 +30,7 @@ from tensorant_app.services.budgets import Budget, budget_of
 from tensorant_app.services.connecting import ConnectionView
 from tensorant_app.services.datasets import VersionLine, frozen_versions
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.machine_views import in_doubt
 from tensorant_app.services.slots import SlotsView, show_slots
 from tensorant_app.services.spend import machine_spends
 
@@ -135,19 +137,38 @@ def _stray_needs(session: Session, caller: Caller) -> list[Need]:
     ]
 
 
+_WAITING = {
+    RunState.NEEDS_RECOVERY: ("needs recovery", "It stopped; what it saved is safe.", "Recover"),
+    RunState.PAUSED: ("is paused", "It goes on from its last checkpoint when somebody resumes it.", "Open"),
+    RunState.ADAPTER_READY: (
+        "is not scored",
+        "The adapter is ready, and nothing says yet whether it is better.",
+        "Open",
+    ),
+    RunState.DRAFT: ("is a draft", "It costs nothing until it is launched.", "Open"),
+}
+"""State → what is said of a run in it, and the button."""
+
+
 def _run_needs(session: Session, project_id: UUID) -> list[Need]:
-    waiting = {RunState.NEEDS_RECOVERY: "Recover", RunState.ADAPTER_READY: "Open", RunState.DRAFT: "Open"}
-    found = select(Run).where(Run.project_id == project_id, col(Run.state).in_(list(waiting)))
-    titles = {
-        RunState.NEEDS_RECOVERY: ("needs recovery", "It stopped; what it saved is safe."),
-        RunState.ADAPTER_READY: ("is not scored", "The adapter is ready, and nothing says yet whether it is better."),
-        RunState.DRAFT: ("is a draft", "It costs nothing until it is launched."),
-    }
-    needs = []
-    for run in session.exec(found.order_by(col(Run.created_at).desc()).limit(_MOST)):
-        words, why = titles[run.state]
+    """The urgent ones first: a machine that may cost money, then a run that stopped."""
+    newest = select(Run).where(Run.project_id == project_id).order_by(col(Run.created_at).desc()).limit(_MOST)
+    doubtful = session.exec(newest.where(col(Run.id).in_(in_doubt(Use.RUN, now_of(session))))).all()
+    needs = [
+        Need(
+            Thing.RUN,
+            run.id,
+            f"{run.name}: its launch is being checked",
+            "Nobody knows yet whether its machine exists, and costs. It is looked for.",
+            "Look",
+            is_urgent=True,
+        )
+        for run in doubtful
+    ]
+    for run in session.exec(newest.where(col(Run.state).in_(list(_WAITING)))):
+        words, why, verb = _WAITING[run.state]
         urgent = run.state is RunState.NEEDS_RECOVERY
-        needs.append(Need(Thing.RUN, run.id, f"{run.name} {words}", run.sentence or why, waiting[run.state], urgent))
+        needs.append(Need(Thing.RUN, run.id, f"{run.name} {words}", run.sentence or why, verb, urgent))
     return sorted(needs, key=lambda need: not need.is_urgent)
 
 
@@ -156,13 +177,17 @@ def _data_needs(session: Session, project_id: UUID) -> list[Need]:
     needs = []
     drafts = select(DatasetVersion).join(Dataset, col(Dataset.id) == col(DatasetVersion.dataset_id))
     for version in session.exec(
-        drafts.where(Dataset.project_id == project_id, DatasetVersion.state == VersionState.DRAFT)
+        drafts.where(
+            Dataset.project_id == project_id,
+            DatasetVersion.state == VersionState.DRAFT,
+            col(DatasetVersion.deleted_at).is_(None),
+        )
         .order_by(col(DatasetVersion.created_at).desc())
         .limit(_MOST)
     ):
         why = version.problem or ("Checked; freeze it to use it." if version.report else "It is not checked yet.")
         needs.append(Need(Thing.VERSION, version.id, f"Version {version.number} is a draft", why, "Open"))
-    used = select(DatasetVersion.import_id)
+    used = select(DatasetVersion.import_id).where(col(DatasetVersion.deleted_at).is_(None))
     unused = _imports(project_id).where(Import.state == ImportState.READY, col(Import.id).not_in(used))
     for row in session.exec(unused.order_by(col(Import.created_at).desc()).limit(_MOST)):
         errors = f"{row.rejected:,} of {row.rows:,} rows have errors" if row.rejected else "Every row is ready"
@@ -173,7 +198,9 @@ def _data_needs(session: Session, project_id: UUID) -> list[Need]:
 
 def _imports(project_id: UUID) -> SelectOfScalar[Import]:
     return (
-        select(Import).join(Dataset, col(Dataset.id) == col(Import.dataset_id)).where(Dataset.project_id == project_id)
+        select(Import)
+        .join(Dataset, col(Dataset.id) == col(Import.dataset_id))
+        .where(Dataset.project_id == project_id, col(Import.deleted_at).is_(None))
     )
 
 

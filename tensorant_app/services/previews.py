@@ -31,6 +31,7 @@ from trainer.contract import Base
 MENDS_BY_PLACE = {
     Check.VERSION: ("Open Data", "data"),
     Check.SAFETY: ("Open Data", "data"),
+    Check.SAFETY_LOOK: ("Open Data", "data"),
     Check.BASELINE: ("Open Baseline", "baseline"),
     Check.BUDGET: ("Open Settings", "settings"),
 }
@@ -58,7 +59,11 @@ def read_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
         baseline = session.get(Evaluation, UUID(typed.get("baseline", "")))
     except (Invalid, ValueError):
         return None
-    if version is None or session.get_one(Dataset, version.dataset_id).project_id != project.id:
+    if (
+        version is None
+        or version.deleted_at is not None
+        or session.get_one(Dataset, version.dataset_id).project_id != project.id
+    ):
         return None
     if baseline is None or baseline.project_id != project.id:
         return None

@@ -40,11 +40,12 @@ from tensorant_app.domain.readiness import (
     space_needed,
     warned,
 )
+from tensorant_app.domain.safety_settings import SafetySettings
 from tensorant_app.domain.tokens import too_long
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.providers.base import Offer, Provider
-from tensorant_app.services import estimates
+from tensorant_app.services import estimates, safety
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
 from tensorant_app.services.connections import provider_for
 from tensorant_app.services.estimates import Estimate
@@ -89,6 +90,8 @@ class Subject:
     """Of the full run; None while its version is not frozen."""
     trial: TrialSettings | None = None
     """The bounds, where the run is a trial."""
+    safety_settings: str = SafetySettings().fingerprint
+    """Of the organization, now."""
     rented: RentedFacts | None = None
     """Of a run that rents its machine; None on this computer."""
 
@@ -131,6 +134,7 @@ def make_subject(
         provider_for(session, project.organization_id),
         estimates.estimate(session, project, version, settings, placement) if is_frozen else None,
         trial,
+        safety.settings_of(session, project.organization_id).fingerprint,
         read_rented(session, project, version, settings.method, placement),
     )
 
@@ -250,6 +254,9 @@ def _check_data(subject: Subject) -> list[Finding]:
     empty = [split.value for split in (Split.TRAIN, Split.VALIDATION, Split.TEST) if not report.rows.get(split.value)]
     if empty:
         return [refused(Check.VERSION, f"The version has no rows for {' and '.join(empty)}. Split it differently.")]
+    if report.images:
+        sentence = f"The version has {report.images:,} images, and training on images comes later."
+        return [refused(Check.VERSION, f"{sentence} Choose a version without images, and a text model.")]
     counts = ", ".join(f"{count:,} {split}" for split, count in report.rows.items())
     leaks = leak_sentences(report.repeats)
     sentence = " ".join([f"The version is frozen: {counts}.", *leaks])
@@ -258,7 +265,7 @@ def _check_data(subject: Subject) -> list[Finding]:
         if leaks
         else passed(Check.VERSION, sentence),
         _check_rows(subject.settings, report),
-        _check_safety(report),
+        _check_safety(report, subject.safety_settings),
         _check_plan(subject.settings, report, subject.rented.placement.gpu_count if subject.rented else 1),
         *_check_time(subject),
     ]
@@ -277,15 +284,22 @@ def _check_rows(settings: RunSettings, report: Report) -> Finding:
     )
 
 
-def _check_safety(report: Report) -> Finding:
-    if not report.safety:
-        return passed(Check.SAFETY, "No row holds what looks like a secret or a payment card.")
+def _check_safety(report: Report, settings: str) -> Finding:
+    """Rows count as looked through only where the whole check was made, by the settings of now."""
+    checked = report.safety_check
+    if checked.has_failed:
+        return refused(
+            Check.SAFETY_LOOK, f"The safety check is not done. {checked.sentence} Look through the version again."
+        )
+    if checked.settings != settings:
+        sentence = "The safety settings have changed since the version was looked through. Look through it again."
+        return refused(Check.SAFETY_LOOK, sentence)
+    if not checked.rows:
+        return passed(Check.SAFETY, "The safety check refuses no row.")
     rows = sorted({finding["row"] for finding in report.safety})
-    shown = ", ".join(str(row) for row in rows[:20]) + (" …" if len(rows) > 20 else "")
-    return refused(
-        Check.SAFETY,
-        f"{len(rows)} rows hold what looks like a secret or a payment card: {shown}. Mend them and freeze again.",
-    )
+    shown = ", ".join(str(row) for row in rows[:20]) + (" …" if checked.rows > 20 else "")
+    are = "1 row is" if checked.rows == 1 else f"{checked.rows:,} rows are"
+    return refused(Check.SAFETY, f"{are} refused by the safety check: {shown}. Mend them and freeze again.")
 
 
 def _check_plan(settings: RunSettings, report: Report, gpus: int) -> Finding:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
-from tensorant_app.domain.data_codes import FileCode, RowCode
+from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
 from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
 from tensorant_app.domain.json_lines import Tally
@@ -18,7 +20,7 @@ from tensorant_app.domain.json_values import show_keys
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
 from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text
 from tensorant_app.services.fast_rows import read_plain_row
-from tensorant_app.services.image_files import ImageFolder
+from tensorant_app.services.image_files import ImageArchive, ImageFolder, ImageReader, NoImages
 from tensorant_app.services.parquet_files import read_parquet
 from tensorant_app.services.records import read_records
 from tensorant_app.services.workbooks import read_workbook
@@ -43,7 +45,11 @@ class Reading:
     mapping: ColumnMapping | None = None
     """Which columns hold what; counts more than `layout`."""
     images: Path | None = None
-    """The folder of a vision project's images; without one, an image in a row is a fault."""
+    """The folder of a vision project's images."""
+    with_images: bool = False
+    """A vision project's file, whose images lie in the same archive or in the rows; otherwise one is a fault."""
+    keep: Path | None = None
+    """The folder that receives the images, whose rows then come in their stored form; None only looks at them."""
     tell: Callable[[int], None] = lambda at: None
     """Hears how many bytes of the file have been read."""
     shares_work: bool = False
@@ -78,23 +84,26 @@ class Reading:
         probe = _Probe(raw)
         if self.mapping is None:
             self.mapping = probe.mapping(self.layout)
-        is_plain_chat = self.images is None and self.mapping == ColumnMapping(Layout.CHAT, {"messages": "messages"})
+        if self.opened.images and not self._reads_images:
+            said = f"The zip file holds {self.opened.images:,} images, and a text project reads none of them."
+            yield Notice(None, None, "", NoticeCode.IMAGES_LEFT_OUT, said)
+        is_plain_chat = not self._reads_images and self.mapping == ColumnMapping(Layout.CHAT, {"messages": "messages"})
         if self.shares_work and is_plain_chat and self.kind is FileKind.JSON_LINES and _is_large(self.path):
             yield from self._shared(self.opened, self.mapping)
             return
-        folder = ImageFolder(self.images) if self.images else None
-        for found in chain(probe.seen, raw):
-            if isinstance(found, Record):
-                row = read_plain_row(found) if is_plain_chat else None
-                if row is not None:
-                    yield row
+        with self._image_reader(self.opened) as images:
+            for found in chain(probe.seen, raw):
+                if isinstance(found, Record):
+                    row = read_plain_row(found) if is_plain_chat else None
+                    if row is not None:
+                        yield row
+                    else:
+                        yield from self._strictly(found, self.mapping, images)
                 else:
-                    yield from self._strictly(found, self.mapping, folder)
-            else:
-                yield found
-            if isinstance(found, FileError):
-                return
-            self.rows = found.row or self.rows
+                    yield found
+                if isinstance(found, FileError):
+                    return
+                self.rows = found.row or self.rows
         if self.rows == 0:
             yield FileError(FileCode.EMPTY, _EMPTY)
 
@@ -111,15 +120,28 @@ class Reading:
                 yield batch.refused
                 return
 
-    def _strictly(self, record: Record, mapping: ColumnMapping, folder: ImageFolder | None) -> Iterator[Row | RowError]:
-        read = read_record(record, mapping, with_images=folder is not None)
-        if isinstance(read, Row) and folder is not None:
-            faults = tuple(folder.faults_of(read))
-            yield from faults or (read,)
-        elif isinstance(read, Row):
-            yield read
+    @property
+    def _reads_images(self) -> bool:
+        return self.with_images or self.images is not None
+
+    @contextmanager
+    def _image_reader(self, opened: Opened) -> Iterator[ImageReader | None]:
+        if self.images is not None:
+            yield ImageReader(ImageFolder(self.images), self.keep)
+        elif self.with_images and opened.images:
+            with zipfile.ZipFile(opened.path) as archive:
+                yield ImageReader(ImageArchive(archive, opened.member), self.keep)
         else:
+            yield ImageReader(NoImages(), self.keep) if self.with_images else None
+
+    def _strictly(self, record: Record, mapping: ColumnMapping, images: ImageReader | None) -> Iterator[Row | RowError]:
+        read = read_record(record, mapping, with_images=images is not None)
+        if not isinstance(read, Row):
             yield from read
+        elif images is not None:
+            yield from images.read_row(read)
+        else:
+            yield read
 
     def _records(self, opened: Opened) -> Iterator[_Raw]:
         self.kind = opened.kind

@@ -68,6 +68,20 @@ def rows_with(
     return page, total
 
 
+def rejected_rows(import_id: UUID) -> frozenset[int]:
+    """The numbers of all rejected rows; for services, which have asked who the caller is."""
+    path = store().fetch(errors_key(import_id))
+    if not path.is_file():
+        return frozenset()
+    known = path.stat()
+    return _rejected(path, known.st_mtime_ns, known.st_size)
+
+
+@lru_cache(maxsize=8)
+def _rejected(path: Path, changed: int, size: int) -> frozenset[int]:
+    return frozenset(found["row"] for found in _findings(path))
+
+
 def _groups(key: str) -> Sequence[ErrorGroup]:
     path = store().fetch(key)
     if not path.is_file():

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from itertools import islice
 from pathlib import Path
 from threading import BoundedSemaphore
@@ -55,11 +56,18 @@ def search_rows(
     path: Path, columns: Sequence[str], word: str, start: int, limit: int = PAGE_ROWS
 ) -> tuple[list[dict[str, Any]], bool]:
     """Rows whose texts hold the word, whatever its case, from the match `start`; and whether there are more."""
-    with _at_once:
-        hits = (row for rows in _each_group(path, columns, _finder(word)) for row in rows.to_pylist())
-        held = (row for row in hits if holds(row["example"], word))
-        found = list(islice(held, start, start + limit + 1))
+    with closing(matching_rows(path, columns, word)) as matches:
+        found = list(islice(matches, start, start + limit + 1))
     return found[:limit], len(found) > limit
+
+
+def matching_rows(path: Path, columns: Sequence[str], word: str) -> Generator[dict[str, Any], None, None]:
+    """Rows whose texts hold the word, in order; close it, and nothing more is read."""
+    with _at_once, closing(_each_group(path, columns, _finder(word))) as groups:
+        for rows in groups:
+            for row in rows.to_pylist():
+                if holds(row["example"], word):
+                    yield row
 
 
 def count_rows(path: Path, word: str) -> int:
@@ -74,7 +82,7 @@ def holds(example: str, word: str) -> bool:
     return any(folded in text.casefold() for _, text in texts_of(json.loads(example)))
 
 
-def _each_group(path: Path, columns: Sequence[str], look: Callable[[pa.Table], Any]) -> Iterator[Any]:
+def _each_group(path: Path, columns: Sequence[str], look: Callable[[pa.Table], Any]) -> Generator[Any, None, None]:
     """What `look` makes of each row group, in order; no more are read than are asked for."""
     import pyarrow.parquet as pq
 

@@ -18,6 +18,7 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Member, User
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Curve, Run
+from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
@@ -25,6 +26,7 @@ from tensorant_app.domain.run_groups import STATES, RunGroup
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.spend import NOTHING, Spend
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.machine_views import in_doubt
 from tensorant_app.services.spend import machine_spends
 
 PAGE = 50
@@ -65,6 +67,8 @@ class RunLine:
     rank: int
     gpu_type: str | None
     machine: MachineState | None
+    is_checking: bool
+    """Nobody knows whether its machine exists: **Checking launch**."""
     step: int
     total_steps: int
     seconds_left: float | None
@@ -116,10 +120,11 @@ def list_page(session: Session, caller: Caller, project_id: UUID, asked: Asked) 
     if asked.sort not in SORTS:
         raise Invalid({"sort": f"Runs are sorted by {', '.join(SORTS)}; {asked.sort} is none of them."})
     where = _filters(project_id, asked)
-    counts = _counts(session, where)
+    doubts = col(Run.id).in_(in_doubt(Use.RUN, now_of(session)))
+    counts = _counts(session, where, doubts)
     total = counts[asked.group]
     page = min(max(asked.page, 1), max(1, -(-total // PAGE)))
-    found = session.execute(_page_query(where, asked, page)).all()
+    found = session.execute(_page_query(where, asked, page, doubts)).all()
     curves = _curves(session, [row.id for row in found])
     costs = machine_spends(session, Use.RUN, [row.id for row in found])
     lines = [_line(row, curves.get((row.id, row.attempt), ()), costs.get(row.id, NOTHING)) for row in found]
@@ -150,20 +155,30 @@ def _by_id(text: str) -> sa.ColumnElement[bool]:
     return col(Run.id).between(UUID(start.ljust(32, "0")), UUID(start.ljust(32, "f")))
 
 
-def _counts(session: Session, where: Sequence[sa.ColumnElement[bool]]) -> dict[RunGroup, int]:
+def _counts(
+    session: Session, where: Sequence[sa.ColumnElement[bool]], doubts: sa.ColumnElement[bool]
+) -> dict[RunGroup, int]:
     by_state = dict(
         session.execute(sa.select(col(Run.state), sa.func.count()).where(*where).group_by(col(Run.state))).all()
     )
-    return {group: sum(by_state.get(state, 0) for state in states) for group, states in STATES.items()}
+    counts = {group: sum(by_state.get(state, 0) for state in states) for group, states in STATES.items()}
+    others = col(Run.state).not_in(sorted(STATES[RunGroup.NEEDS_YOU]))
+    counts[RunGroup.NEEDS_YOU] += session.execute(
+        sa.select(sa.func.count()).select_from(Run).where(*where, others, doubts)
+    ).scalar_one()
+    return counts
 
 
-def _page_query(where: Sequence[sa.ColumnElement[bool]], asked: Asked, page: int) -> sa.Select[Any]:
+def _page_query(
+    where: Sequence[sa.ColumnElement[bool]], asked: Asked, page: int, doubts: sa.ColumnElement[bool]
+) -> sa.Select[Any]:
     """Fifty ids first, then what stands beside them: only those rows are read whole."""
     scoring, scorer = aliased(Evaluation), aliased(Machine)
     version, machine, member, user = DatasetVersion, Machine, Member, User
     chosen = sa.select(col(Run.id)).where(*where).limit(PAGE).offset((page - 1) * PAGE)
     if asked.group is not RunGroup.ALL:
-        chosen = chosen.where(col(Run.state).in_(sorted(STATES[asked.group])))
+        of_group: sa.ColumnElement[bool] = col(Run.state).in_(sorted(STATES[asked.group]))
+        chosen = chosen.where(sa.or_(of_group, doubts) if asked.group is RunGroup.NEEDS_YOU else of_group)
     if asked.sort == "version":
         chosen = chosen.join(version, col(version.id) == col(Run.version_id))
     order = _order(asked)
@@ -184,6 +199,7 @@ def _page_query(where: Sequence[sa.ColumnElement[bool]], asked: Asked, page: int
             col(machine.gpu_type),
             col(machine.state).label("machine"),
             col(machine.status),
+            doubts.label("is_checking"),
             col(scoring.verdict),
             col(scorer.status).label("scoring"),
         )
@@ -266,6 +282,7 @@ def _line(row: sa.Row[Any], losses: tuple[float, ...], spend: Spend) -> RunLine:
         rank=row.settings["rank"],
         gpu_type=row.gpu_type,
         machine=row.machine,
+        is_checking=bool(row.is_checking),
         step=status.get("step", 0),
         total_steps=status.get("total_steps", 0),
         seconds_left=_seconds_left(status) if row.state is RunState.TRAINING else None,

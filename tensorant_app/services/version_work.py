@@ -18,12 +18,14 @@ from tensorant_app.domain.division import MOST_VALUES, REPLY, Division, value_of
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.labels import LONGEST_LABEL, closed_set, single_reply
 from tensorant_app.domain.leakage import Repeats, leak_sentences
-from tensorant_app.domain.safety import Finding, check_values
 from tensorant_app.domain.splits import split_rows, warn_few_test_rows, warn_missing_values
+from tensorant_app.services.edit_work import write_edited
+from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.import_work import Progress
 from tensorant_app.services.leakage import RowKeys, find_repeats, groups_of
 from tensorant_app.services.near_rows import NearRows
 from tensorant_app.services.version_files import Source, SourceRow, Writers, content_hash, read_rows
+from tensorant_app.services.version_images import carry_images
 from trainer.contract import RESULT, Split, write_file
 
 _SKETCHES = "sketches"
@@ -37,14 +39,29 @@ def main(job_path: Path) -> None:
     """Read job["sources"], write one Parquet file per split and result.json beside the job."""
     job = json.loads(job_path.read_text())
     folder = job_path.parent
-    sources = [Source(Path(one["rows"]), Split(one["split"]) if one["split"] else None) for one in job["sources"]]
     try:
+        sources = [_source(one, folder) for one in job["sources"]]
         with NearRows(folder / _SKETCHES) as near:
             result = build(sources, Division.of(job["split"]), near, folder)
+        result["images"] = _carry(job.get("images", ()), folder)
     except Invalid as error:
         result = {"problem": error.message}
-    (folder / _SKETCHES).unlink()
+    (folder / _SKETCHES).unlink(missing_ok=True)
+    for edited in folder.glob(".edited-*.parquet"):
+        edited.unlink()
     write_file(folder / RESULT, json.dumps(result))
+
+
+def _carry(folders: Sequence[str], folder: Path) -> int:
+    splits = [folder / f"{split.value}.parquet" for split in Split]
+    return carry_images(splits, [Path(one) for one in folders], folder / IMAGES) if folders else 0
+
+
+def _source(one: Mapping[str, Any], folder: Path) -> Source:
+    """Of an import's rows, with what people changed in them."""
+    name = one["split"] or "rows"
+    rows = write_edited(Path(one["rows"]), one.get("edits") or {}, folder / f".edited-{name}.parquet")
+    return Source(rows, Split(one["split"]) if one["split"] else None)
 
 
 def build(sources: Sequence[Source], division: Division, near: NearRows, folder: Path) -> dict[str, Any]:
@@ -65,7 +82,6 @@ def build(sources: Sequence[Source], division: Division, near: NearRows, folder:
         "problem": None,
         "rows": {split.value: counts[split] for split in Split},
         "labels": list(closed_set(read.answers[row] for row in sorted(splits))),
-        "safety": [found for found in read.safety if found.pop("place") in splits],
         "repeats": [asdict(one) for one in repeats],
         "warnings": _warnings(read, splits, repeats),
         "content_sha256": content_hash(read.keys.numbers, writers.hashes, splits),
@@ -90,8 +106,6 @@ class _Read:
         self.answers: list[str | None] = []
         self.groups: list[str | None] = []
         self.strata: dict[int, str] = {}
-        self.safety: list[dict[str, Any]] = []
-        self._several = bool(division.files)
         self._labels: dict[str, str] = {}
 
     def all(self, sources: Sequence[Source], near: NearRows, progress: Progress) -> None:
@@ -119,24 +133,12 @@ class _Read:
         self.groups.append(value_of(example, by) if by else None)
         if stratify and split is None:
             self.strata[row.place] = (answer if stratify == REPLY else value_of(example, stratify)) or ""
-        name = f"{split.value.capitalize()} row" if split and self._several else "Row"
-        self.safety += [_finding(row, name, found) for found in check_values(example)]
         return said.text
 
     def _label(self, reply: str | None) -> str | None:
         """Kept once, however many rows have it; a long text is no label and is cut."""
         label = reply if reply is None else reply.strip()[: LONGEST_LABEL + 1]
         return None if label is None else self._labels.setdefault(label, label)
-
-
-def _finding(row: SourceRow, name: str, found: Finding) -> dict[str, Any]:
-    return {
-        "place": row.place,
-        "row": row.number,
-        "path": found.path,
-        "code": found.code.value,
-        "message": f"{name} {row.number}: {found.sentence}",
-    }
 
 
 def _divide(read: _Read, division: Division, near: NearRows, tell: Callable[[float], None]) -> dict[int, Split]:

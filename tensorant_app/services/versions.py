@@ -8,6 +8,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from importlib.metadata import version as code_version
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -23,16 +24,21 @@ from tensorant_app.db.steps import begin, step
 from tensorant_app.domain.division import Division
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
-from tensorant_app.domain.leakage import Keep, Likeness, Repeats
+from tensorant_app.domain.leakage import Keep, Repeats, read_repeats
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.splits import Shares
 from tensorant_app.domain.steps import Cause
 from tensorant_app.domain.versions import KEYS, LIFECYCLE, VersionState
+from tensorant_app.services import safety
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
+from tensorant_app.services.edits import edited_source, newest_edit, overlay_of
+from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.imports import rows_key
-from tensorant_app.services.lookup import own_row
+from tensorant_app.services.lookup import hold_row, own_row
+from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
+from tensorant_app.services.version_images import link_file
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
@@ -51,11 +57,15 @@ class Report:
     """Split → rows."""
     labels: tuple[str, ...]
     safety: tuple[Mapping[str, Any], ...]
+    """Places of refused rows, the first ones."""
+    safety_check: SafetyCheck
     warnings: tuple[str, ...]
     repeats: tuple[Repeats, ...]
     """Which rows repeat others, leaks between splits first."""
     mask: MaskSummary
     content_sha256: str
+    images: int = 0
+    """Different ones that its rows name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +80,7 @@ class VersionView:
     """Of the check, while its rows are read as the base model reads them."""
     merge_system: bool
     """The system text stands before the first question."""
+    safety_look: SafetyLook
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +95,9 @@ class CheckInput:
     base_repo_id: str
     base_revision: str
     merge_system: bool
+    edits: Mapping[str, Mapping[str, Any]]
+    """By source: what people changed in its rows before the check began."""
+    safety: SafetyInput
 
 
 def draft_key(version_id: UUID) -> str:
@@ -122,9 +136,9 @@ def create_version(
     """
     caller.require(Permission.PREPARE)
     files = files or {}
-    source = own_row(session, caller, Import, import_id, "import")
+    source = hold_row(session, caller, Import, import_id, "import")
     sources = [source, *(_split_source(session, caller, source, split, one) for split, one in files.items())]
-    _require_ready(sources, leave_out_rejected=leave_out_rejected)
+    _require_ready(session, sources, leave_out_rejected=leave_out_rejected)
     division = Division(
         shares, seed, keep, group_by.strip(), stratify_by.strip(), {split: str(one) for split, one in files.items()}
     )
@@ -148,7 +162,7 @@ def create_version(
 
 
 def _split_source(session: Session, caller: Caller, main: Import, split: Split, import_id: UUID) -> Import:
-    one = own_row(session, caller, Import, import_id, "import")
+    one = hold_row(session, caller, Import, import_id, "import")
     if split is Split.TRAIN or one.id == main.id or one.dataset_id != main.dataset_id:
         raise Invalid(
             {split.value: f"The {split.value} rows need another file of this dataset, or a share of this one."}
@@ -156,11 +170,12 @@ def _split_source(session: Session, caller: Caller, main: Import, split: Split, 
     return one
 
 
-def _require_ready(sources: Sequence[Import], *, leave_out_rejected: bool) -> None:
+def _require_ready(session: Session, sources: Sequence[Import], *, leave_out_rejected: bool) -> None:
     for one in sources:
         if one.state is not ImportState.READY:
             raise Conflict(f"The file {one.file_name} is {one.state.value}; wait until it is ready.")
-    rejected, rows = sum(one.rejected for one in sources), sum(one.rows for one in sources)
+    rejected = sum(one.rejected - len(overlay_of(session, one.id).mended) for one in sources)
+    rows = sum(one.rows for one in sources)
     if rejected and not leave_out_rejected:
         sentence = f"{rejected} of {rows} rows have errors. Mend them, or leave them out."
         raise Invalid({"leave_out_rejected": sentence})
@@ -174,6 +189,7 @@ def check_version(session: Session, caller: Caller, version_id: UUID, *, merge_s
     """
     _begin_work(session, caller, version_id, "check")
     version = own_row(session, caller, DatasetVersion, version_id, "version")
+    version.edit_id = newest_edit(session, _sources(version).values())
     if merge_system is not None and merge_system != version.merge_system:
         version.merge_system, version.report = merge_system, None
 
@@ -199,7 +215,14 @@ def freeze_version(session: Session, caller: Caller, version_id: UUID) -> None:
         rest = report.mask.refused_rows - len(shown)
         reasons = [f"{error.split} row {error.row}: {error.message}" for error in shown]
         raise Refused("This version cannot be frozen:", [*reasons, *([f"… and {rest:,} more rows."] if rest else [])])
+    if newest_edit(session, _sources(version).values()) != version.edit_id:
+        raise Conflict("Rows were edited after this version was checked. Check it again, then freeze it.")
     _begin_work(session, caller, version_id, "freeze")
+
+
+def _sources(version: DatasetVersion) -> dict[str, UUID]:
+    """The imports whose rows it is made of, by the split that they are; the first one's is divided."""
+    return {"": version.import_id} | {split: UUID(one) for split, one in version.split.get("files", {}).items()}
 
 
 def _begin_work(session: Session, caller: Caller, version_id: UUID, verb: str) -> None:
@@ -218,12 +241,13 @@ def check_input(session: Session, version_id: UUID) -> CheckInput:
     return CheckInput(
         version.id,
         version.state,
-        {"": rows_key(version.import_id)}
-        | {split: rows_key(UUID(one)) for split, one in version.split.get("files", {}).items()},
+        {split: rows_key(one) for split, one in _sources(version).items()},
         version.split,
         project.base_repo_id,
         project.base_revision,
         version.merge_system,
+        {split: edited_source(session, one, version.edit_id) for split, one in _sources(version).items()},
+        safety.read_input(session, version_id),
     )
 
 
@@ -235,14 +259,20 @@ def is_asked(session: Session, job: CheckInput) -> bool:
 def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict[str, Any]:
     """Do the check in processes of its own, below `folder`; answers the report's stored form or `problem`."""
     base = find_base(job.base_repo_id, job.base_revision)
-    sources = [{"split": split, "rows": str(store().fetch(key))} for split, key in job.sources.items()]
-    found = run_work(
-        "tensorant_app.services.version_work", {"sources": sources, "split": dict(job.split)}, folder, beat
-    )
+    sources = [
+        {"split": split, "rows": str(store().fetch(key)), "edits": job.edits[split]}
+        for split, key in job.sources.items()
+    ]
+    images = [str(one) for key in job.sources.values() if (one := store().fetch(key).parent / IMAGES).is_dir()]
+    work = {"sources": sources, "split": dict(job.split), "images": images}
+    found = run_work("tensorant_app.services.version_work", work, folder, beat)
     if found["problem"]:
         return found
     files = {split.value: str(folder / f"{split.value}.parquet") for split in Split}
-    mask_job = MaskJob(base=base, files=files, output=str(folder), merge_system=job.merge_system)
+    shown = str(folder / IMAGES) if found.get("images") else None
+    split_files = {split: Path(path) for split, path in files.items()}
+    found |= safety.check_files(job.safety, split_files, folder, beat)
+    mask_job = MaskJob(base=base, files=files, output=str(folder), merge_system=job.merge_system, images=shown)
     mask_folder = folder / "mask"
     write_job(mask_folder, asdict(mask_job))
     run_process([str(get_settings().trainer_python), "-m", "trainer", "mask", "--job", str(mask_folder / JOB)], beat)
@@ -269,6 +299,8 @@ def freeze_files(version_id: UUID, content_sha256: str, facts: Mapping[str, str 
         aside.mkdir()
         for file_name in FILES:
             shutil.copyfile(draft / file_name, aside / file_name)
+        if (draft / IMAGES).is_dir():
+            shutil.copytree(draft / IMAGES, aside / IMAGES, copy_function=link_file)
         seal_folder(aside, dict(facts))
         try:
             aside.rename(frozen)
@@ -288,8 +320,10 @@ def manifest_facts(session: Session, version_id: UUID) -> tuple[str, dict[str, s
         "content_sha256": report.content_sha256,
         "tokenizer_sha256": report.mask.tokenizer_sha256,
         "template_sha256": report.mask.template_sha256,
+        "tensorant": code_version("tensorant"),
         "seed": version.split["seed"],
         "merge_system": int(version.merge_system),
+        "images": report.images,
         **{f"rows_{split}": count for split, count in report.rows.items()},
     }
     return report.content_sha256, facts
@@ -318,6 +352,7 @@ def show_version(session: Session, caller: Caller, version_id: UUID) -> VersionV
         version.content_sha256,
         percent_of(version.id) if version.state is VersionState.CHECKING else None,
         version.merge_system,
+        look_of(session, version),
     )
 
 
@@ -350,14 +385,10 @@ def _report(version: DatasetVersion) -> Report | None:
         rows=stored["rows"],
         labels=tuple(stored["labels"]),
         safety=tuple(stored["safety"]),
+        safety_check=read_check(stored),
         warnings=tuple(stored["warnings"]),
-        repeats=tuple(_repeats(one) for one in stored.get("repeats", ())),
+        repeats=tuple(read_repeats(one) for one in stored.get("repeats", ())),
         mask=load(MaskSummary, json.dumps(stored["mask"])),
         content_sha256=stored["content_sha256"],
+        images=stored.get("images", 0),
     )
-
-
-def _repeats(stored: Mapping[str, Any]) -> Repeats:
-    kinds = {"likeness": Likeness(stored["likeness"]), "split": Split(stored["split"])}
-    pairs = [(row, other) for row, other in stored["shown"]]
-    return Repeats(**{**stored, **kinds, "against": Split(stored["against"]), "shown": pairs})

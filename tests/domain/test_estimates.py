@@ -60,3 +60,11 @@ def test_the_limit_is_held_against_what_is_expected(low: int, high: int, is_meas
 
     assert (finding.check, finding.verdict) == (Check.TIME, verdict)
     assert "(from this run's trial), and may take 1 h" in finding.sentence
+
+
+def test_seconds_are_not_told_as_a_range_of_nothing() -> None:
+    low, high, limit = timedelta(seconds=0.2), timedelta(seconds=0.9), timedelta(hours=6)
+
+    said = judge_time(low, high, limit, is_measured=False, words="by formula", way="allow more").sentence
+
+    assert said.startswith("It is expected to take less than a minute (by formula), and may take 6 h")

@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import BrowserContext, Page
+from playwright.sync_api import BrowserContext, Page, expect
 
 from tensorant_app import routes
 from tests.e2e.conftest import Stack, let_in
-from tests.e2e.hands import arrive, press, seen
+from tests.e2e.hands import LONG, arrive, main_text, press, seen
 from tests.e2e.looks import look
 from tests.tiny_base import make_tiny_base
 
@@ -69,6 +69,9 @@ def test_a_messy_table_is_mapped_read_mended_and_frozen(member: Page, project: s
 
     map_columns(page)
     see_errors(page)
+    mend_rows(page)
+    find_rows(page)
+    freeze(page)
 
 
 def map_columns(page: Page) -> None:
@@ -94,3 +97,57 @@ def see_errors(page: Page) -> None:
     assert [row["row"] for row in rows] == [11, 21]
     assert rows[1]["raw"].endswith(",tracking,one more")
     look(page, "import-errors")
+
+
+def mend_rows(page: Page) -> None:
+    """Row 11 gets its reply; row 5 is left out, taken back, and left out again."""
+    page.get_by_role("link", name=re.compile("^With errors")).click()
+    seen(page.get_by_role("heading", name="Row 11"))
+    look(page, "import-rejected-row")
+    press(page, "Edit")
+    mended = {"frage": "Where is my container 11?", "antwort": ""}
+    page.get_by_label("The row as JSON").fill(json.dumps(mended))
+    press(page, "Save row")
+    seen(page.get_by_role("alert").get_by_text("antwort is empty"))
+    page.get_by_label("The row as JSON").fill(json.dumps(mended | {"antwort": "At quay 4."}))
+    look(page, "import-editing")
+    press(page, "Save row")
+    seen(page.get_by_text("Row 11 changed", exact=True))
+    seen(page.locator(".bubble").get_by_text("At quay 4."))
+
+    page.get_by_role("link", name=re.compile("^Ready")).click()
+    page.get_by_role("button", name="5 Where is my container 5?").click()
+    seen(page.get_by_role("heading", name="Row 5"))
+    press(page, "Leave out")
+    seen(page.get_by_text("Row 5 left out", exact=True))
+    press(page, "Undo")
+    expect(page.get_by_text("Row 5 left out", exact=True)).to_have_count(0, timeout=LONG)
+    press(page, "Leave out")
+    seen(page.get_by_text("Row 5 left out", exact=True))
+    look(page, "import-edited")
+
+
+def find_rows(page: Page) -> None:
+    page.keyboard.press("Escape")
+    page.get_by_label("Search these rows").fill("CONTAINER 4")
+    page.keyboard.press("Enter")
+    expect(page.locator(".row-pick")).to_have_count(4, timeout=LONG)
+    page.get_by_label("Search these rows").fill("")
+    page.keyboard.press("Enter")
+    expect(page.locator(".row-pick")).to_have_count(41, timeout=LONG)
+
+
+def freeze(page: Page) -> None:
+    """40 rows: 40 read well, one was mended, one is left out, and one with errors stays out."""
+    page.get_by_label(re.compile("Leave out the 1 rows")).check()
+    press(page, "Make a version of 40 rows")
+    arrive(page, "versions")
+    press(page, "Check")
+    seen(page.get_by_role("button", name="Freeze", exact=True))
+    press(page, "Freeze")
+    seen(page.get_by_role("alertdialog"))
+    press(page, "Freeze version")
+    seen(main_text(page, "Frozen"))
+    page.get_by_label("Search these rows").fill("quay 4")
+    page.keyboard.press("Enter")
+    seen(page.get_by_role("button", name=re.compile("^11 Where is my container 11")))

@@ -11,6 +11,7 @@ from collections import Counter
 from tests.faults.campaign import Found, campaign, quiet
 from tests.faults.mutants import MUTANTS
 from tests.faults.processes import in_real_time
+from tests.runpod_emulator import Fault
 
 _SIDE_BY_SIDE = 4
 """Histories in real time: most of it they wait."""
@@ -38,11 +39,12 @@ def _arguments() -> argparse.Namespace:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    began, seconds, struck = time.monotonic(), 0.0, 0
+    began, seconds, struck = time.monotonic(), 0.0, Counter[str]()
     broken: Counter[str] = Counter()
     ends: Counter[str] = Counter()
     for found in campaign(range(asked.first, asked.first + asked.seeds), asked.workers, asked.mutant):
-        seconds, struck = seconds + found.seconds, struck + found.faults
+        seconds += found.seconds
+        struck.update(found.faults)
         ends.update(found.ends)
         if found.promise:
             broken[found.promise] += 1
@@ -50,7 +52,8 @@ def _run(asked: argparse.Namespace) -> int:
     if asked.processes:
         seconds_of_processes = 0.0
         for found in in_real_time(range(asked.first, asked.first + asked.processes), _SIDE_BY_SIDE):
-            struck, seconds_of_processes = struck + found.faults, seconds_of_processes + found.seconds
+            struck.update(found.faults)
+            seconds_of_processes += found.seconds
             ends.update(found.ends)
             if found.promise:
                 broken[found.promise] += 1
@@ -59,8 +62,10 @@ def _run(asked: argparse.Namespace) -> int:
     wall = time.monotonic() - began
     each = seconds / max(asked.seeds, 1)
     print(f"runs ended: {dict(ends)}")
+    if asked.seeds:
+        print(f"faults that never struck: {[fault.name for fault in Fault if fault.name not in struck] or 'none'}")
     print(
-        f"{asked.seeds} histories, {struck} faults struck, {wall:.0f} s, {each:.2f} CPU s each: {dict(broken) or 'every promise kept'}"
+        f"{asked.seeds} histories, {struck.total()} faults struck, {wall:.0f} s, {each:.2f} CPU s each: {dict(broken) or 'every promise kept'}"
     )
     return 1 if broken else 0
 

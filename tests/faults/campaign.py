@@ -7,13 +7,18 @@ import multiprocessing
 import random
 import time
 import traceback
-from collections.abc import Generator, Sequence
-from dataclasses import dataclass
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
 
+from tests.faults.console import time_zone
 from tests.faults.history import History
 from tests.faults.invariants import Broken
 from tests.faults.mutants import planted
 from tests.faults.site import open_site
+from tests.runpod_emulator.clock import START
+from trainer.errors import TrainerError
 
 LENGTHS = (6, 10, 16)
 """Things that happen in one history."""
@@ -27,21 +32,60 @@ class Found:
     words: str
     log: Sequence[str]
     seconds: float
-    faults: int
-    """That struck."""
+    faults: Sequence[str]
+    """Those that struck."""
     ends: Sequence[str] = ()
     """The states in which the runs ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """When and where a history happens, and what its trainers are like."""
+
+    at: datetime
+    time_zone: str | None
+    script: Mapping[str, Any]
+
+    @classmethod
+    def drawn(cls, draw: random.Random) -> Scene:
+        at, zone = draw.choice([(START, None), (START, None), (_NIGHT_OF_CLOCKS, "Europe/Berlin")])
+        return cls(at, zone, draw.choices(list(_TRAINERS), list(_TRAINERS.values()))[0].values)
+
+    def __str__(self) -> str:
+        return f"{self.at:%Y-%m-%d %H:%M} in {self.time_zone or 'UTC'}, trainers: {dict(self.script) or 'good ones'}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Trainers:
+    name: str
+    values: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+_NIGHT_OF_CLOCKS = datetime(2026, 10, 25, 0, 20, tzinfo=UTC)
+"""Forty minutes before the clocks of Berlin go back."""
+_TRAINERS = {
+    _Trainers("good"): 6,
+    # A container whose program ends, and is started again: what is finished must stay so.
+    _Trainers("end with their work", {"exits": True}): 1.5,
+    _Trainers("delete themselves", {"self_release": 90.0}): 1,
+    _Trainers("hear nothing", {"is_deaf": True}): 0.7,
+    # Its checkpoints were larger than the volume.
+    _Trainers("find the disk full", {"failure": TrainerError("disk_full", path="checkpoint-4").failure}): 0.7,
+}
 
 
 def live(seed: int, mutant: str | None = None) -> Found:
     """One history."""
     draw, began = random.Random(seed), time.process_time()
+    scene = Scene.drawn(random.Random(f"scene of {seed}"))
     promise = words = ""
     log: list[str] = []
-    struck, ends = 0, []
-    with planted(mutant), open_site() as site:
+    struck: list[str] = []
+    ends: list[str] = []
+    with planted(mutant), time_zone(scene.time_zone), open_site(at=scene.at, **scene.script) as site:
         history = History(site, draw)
         log = history.log
+        log.append(str(scene))
         jobs_log = logging.getLogger("jobs")
         jobs_log.addHandler(history.watch.surprises)
         try:
@@ -52,7 +96,7 @@ def live(seed: int, mutant: str | None = None) -> Found:
             promise, words = "no_surprise", f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
         finally:
             jobs_log.removeHandler(history.watch.surprises)
-            struck = len(site.account.faults.fired)
+            struck = [fault.name for fault, _, _ in site.account.faults.fired]
             ends = [site.console.run(run_id).state.value for run_id in history.runs]
     return Found(seed, promise, words, log, time.process_time() - began, struck, ends)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime
@@ -192,6 +193,23 @@ def _provider(http: httpx.BaseTransport, opens: Opens) -> Iterator[None]:
             yield
         finally:
             PROVIDERS[RUNPOD], STORES[RUNPOD] = before
+
+
+@contextmanager
+def time_zone(name: str | None) -> Iterator[None]:
+    """The server's own clock, whatever it is set to, must make no difference."""
+    before = os.environ.get("TZ")
+    if name:
+        os.environ["TZ"] = name
+        time.tzset()
+    try:
+        yield
+    finally:
+        if name:
+            os.environ.pop("TZ")
+            if before is not None:
+                os.environ["TZ"] = before
+            time.tzset()
 
 
 @lru_cache(maxsize=1)

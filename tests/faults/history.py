@@ -21,13 +21,16 @@ from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.runs import LIFECYCLE, RunState
-from tensorant_app.services import evaluations, recoveries, runs, slots, strays
+from tensorant_app.services import evaluations, machine_actions, recoveries, runs, slots, strays
+from tensorant_app.services.accounts import THIS_COMPUTER
 from tests.faults.boundary import Crash
 from tests.faults.invariants import Watch, require
 from tests.faults.site import API_KEY, Site
 from tests.runpod_emulator import Fault
 
 _MOST_RUNS = 3
+_SOON_OVER = timedelta(minutes=10)
+"""Most of what is going on when the faults end is over by then."""
 _PAUSES = (1, 3, 10, 10, 20, 20, 45, 90, 300)
 """Seconds between two things that happen."""
 _OPERATIONS = (
@@ -83,7 +86,7 @@ class History:
             self._act(self.draw.choices(*zip(*self._acts(), strict=True))[0])
             self._pass(self.draw.choice(_PAUSES))
         self._heal()
-        self._rest(minutes=45, each=60)
+        self._rest(minutes=45)
         self._watch.everybody_can_act()
         self._tidy_up()
         self._watch.finish()
@@ -198,11 +201,11 @@ class History:
         self._on_run(recoveries.verify_run, RunState.NEEDS_RECOVERY)
 
     def _confirm_absent(self) -> None:
-        self._on_run(recoveries.confirm_run_absent, RunState.LAUNCHING)
+        self._on_run(machine_actions.confirm_run_absent, RunState.LAUNCHING)
 
     def _retry_cleanup(self) -> None:
         for row in self._machines(MachineState.RELEASE_FAILED)[:1]:
-            self._do(recoveries.retry_cleanup, row.id)
+            self._do(machine_actions.retry_cleanup, row.id)
 
     def _terminate_stray(self) -> None:
         with reading() as session:
@@ -218,7 +221,7 @@ class History:
 
     def _watch_page(self) -> None:
         for row in self._machines(MachineState.HELD)[:1]:
-            self._do(recoveries.watch_machine, row.id)
+            self._do(machine_actions.watch_machine, row.id)
 
     def _change_slots(self) -> None:
         self._do(slots.set_slots, self.draw.choice(["1", "2", "3"]))
@@ -266,8 +269,8 @@ class History:
             for _ in range(60):
                 claims = claim_due()
                 for claim in claims:
-                    if claim.kind in self.site.console.leaves_out:
-                        continue
+                    if claim.kind in self.site.console.leaves_out or claim.subject_id == THIS_COMPUTER:
+                        continue  # Of this computer nothing is rented here.
                     self.current = (claim.kind, claim.subject_id)
                     broker.perform(claim.kind, str(claim.subject_id))
                 if not claims:
@@ -315,10 +318,11 @@ class History:
         self._do(slots.set_slots, "3")
         self.site.console.restart()
 
-    def _rest(self, *, minutes: float, each: float) -> None:
-        """Nothing happens but time, until nothing goes on any more."""
-        for _ in range(int(minutes * 60 / each)):
-            self._pass(each)
+    def _rest(self, *, minutes: float) -> None:
+        """Nothing happens but time, until nothing goes on any more; in longer steps once it lasts."""
+        began = self.site.clock()
+        while (passed := self.site.clock() - began) < timedelta(minutes=minutes):
+            self._pass(60 if passed < _SOON_OVER else 180)
             if self.is_quiet():
                 return
 
@@ -342,13 +346,13 @@ class History:
             for row in rows:
                 if row.state in LIFECYCLE.steps["cancel"].sources:
                     self._try(runs.cancel_run, row.id)
-                self._try(recoveries.confirm_run_absent, row.id)
+                self._try(machine_actions.confirm_run_absent, row.id)
             for evaluation_id in filter(None, scored):
                 self._try(evaluations.cancel_evaluation, evaluation_id)
             with reading() as session:
                 own = [row.id for row in session.exec(select(Evaluation)) if row.run_id is not None]
             for evaluation_id in own:
-                self._try(recoveries.confirm_evaluation_absent, evaluation_id)
+                self._try(machine_actions.confirm_evaluation_absent, evaluation_id)
             for view in shown:
                 self._try(strays.terminate_stray, view.id)
             self._pass(60)

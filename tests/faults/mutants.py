@@ -12,6 +12,7 @@ from tensorant_app.domain.errors import Unknown
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.providers.runpod import RunPodProvider
 from tensorant_app.services import machine_steps, machines, spend, training
+from tensorant_app.services.connections import store
 from trainer.contract import AttemptKeys
 
 
@@ -135,6 +136,31 @@ def _gives_slots_away(stack: ExitStack) -> None:
     _put(stack, "tensorant_app.services.slots.has_turn", lambda *given, **more: True)
 
 
+def _touches_the_adapter(stack: ExitStack) -> None:
+    """Whoever looks at a finished adapter writes its file again."""
+    before = training.score_adapter
+
+    def score(session: Any, run_id: Any) -> None:
+        before(session, run_id)
+        for attempt in range(1, 6):
+            path = store().fetch(f"adapters/{run_id}-{attempt}.zip")
+            if path.exists():
+                path.write_bytes(path.read_bytes() + b"again")
+
+    _put(stack, "tensorant_app.services.training.score_adapter", score)
+
+
+def _never_rests(stack: ExitStack) -> None:
+    _put(stack, "tensorant_app.services.accounts.next_poll", lambda known, now, pause: now)
+
+
+def _stumbles(stack: ExitStack) -> None:
+    def stumble(*given: Any) -> None:
+        raise KeyError("nobody thought of it")
+
+    _put(stack, "tensorant_app.services.machines.note_answer_lost", stumble)
+
+
 MUTANTS: dict[str, Mutant] = {
     "asks-again": Mutant(("asked_once",), "A lost answer is followed by another create call.", _asks_again),
     "asks-uncommitted": Mutant(
@@ -156,6 +182,11 @@ MUTANTS: dict[str, Mutant] = {
     "deaf-to-results": Mutant(
         ("adapter_lost", "can_act"), "Nobody reads what a machine left on the volume.", _fails_what_is_finished
     ),
+    "touches-adapter": Mutant(
+        ("adapter_kept",), "A stored adapter is written again, and differs.", _touches_the_adapter
+    ),
+    "never-rests": Mutant(("comes_to_rest",), "A look is due as soon as it was made.", _never_rests),
+    "stumbles": Mutant(("no_surprise",), "A job fails for a reason that nobody foresaw.", _stumbles),
     "tells-nobody": Mutant(("can_act",), "A run is not told what became of its machine.", _tells_nobody),
 }
 

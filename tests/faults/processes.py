@@ -15,6 +15,7 @@ from typing import Any
 from tensorant_app.db import session as session_module
 from tensorant_app.db.session import unit_of_work
 from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.runs import RunState
 from tensorant_app.services import runs
 from tests.faults.boundary import Boundary
 from tests.faults.campaign import Found, quiet
@@ -89,7 +90,7 @@ def live(seed: int) -> Found:
             promise, _, words = str(broken).partition(": ")
         finally:
             workers.end()
-            struck = len(site.account.faults.fired)
+            struck = [fault.name for fault, _, _ in site.account.faults.fired]
     return Found(seed, promise, words, log, time.monotonic() - began, struck, ends)
 
 
@@ -108,6 +109,7 @@ def _trouble(history: History, workers: Workers, draw: random.Random) -> None:
         time.sleep(draw.uniform(*_KILLS))
         workers.kill_one(draw)
         history.log.append(f"{site.clock():%H:%M:%S} killed a worker")
+        _launch_again(history)
         if until - time.monotonic() < cancels_at and draw.random() < 0.2:
             _cancel(history, draw)
     site.account.faults.clear()
@@ -118,6 +120,16 @@ def _cancel(history: History, draw: random.Random) -> None:
     with suppress(TensorantError), unit_of_work() as session:  # It may have ended.
         runs.cancel_run(session, history.site.console.caller, run_id)
         history.log.append(f"cancelled {run_id}")
+
+
+def _launch_again(history: History) -> bool:
+    """As a person does whose run came back from its checks; whether there was one."""
+    drafts = [run_id for run_id in history.runs if history.site.console.run(run_id).state is RunState.DRAFT]
+    for run_id in drafts:
+        with suppress(TensorantError):  # A connection is still being checked.
+            history.site.console.launch(run_id, evaluates=False)
+            history.log.append(f"launched {run_id} again")
+    return bool(drafts)
 
 
 def _when_it_may(launch: Any) -> None:
@@ -135,7 +147,7 @@ def _when_it_may(launch: Any) -> None:
 
 def _wait(history: History, watch: Watch) -> None:
     give_up_at = time.monotonic() + _MOST_SECONDS
-    while not history.is_quiet():
+    while not history.is_quiet() or _launch_again(history):
         require(time.monotonic() < give_up_at, "can_act", "the runs never came to an end")
         watch.look(is_settled=False)
         time.sleep(1)

@@ -19,6 +19,7 @@ from tensorant_app.settings import get_settings
 from tests.faults.boundary import Boundary
 from tests.faults.console import Console, fast_folder, open_console
 from tests.runpod_emulator import Account, EmulatorTransport, Script, VirtualClock, World, attach_s3
+from tests.runpod_emulator.clock import START
 from tests.runpod_emulator.world import volume_of
 
 STEPS, EVERY = 6, 2
@@ -63,12 +64,12 @@ class Site:
 
 
 @contextmanager
-def open_site(**script: Any) -> Iterator[Site]:
-    """A site in a folder of its own, connected and with a catalog; the folder is gone after."""
+def open_site(*, at: datetime = START, **script: Any) -> Iterator[Site]:
+    """A site in a folder of its own, connected and with a catalog, at that time; the folder is gone after."""
     folder = fast_folder()
     boundary = Boundary()
     book = Script(**({"prepare": 20, "steps": STEPS, "checkpoint_every": EVERY, "package": 10, "answer": 20} | script))
-    world = World(folder / "provider", clock=VirtualClock(), start=book.start)
+    world = World(folder / "provider", clock=VirtualClock(at), start=book.start)
     account = world.add_account()
     _here.world, _here.boundary = world, boundary
     transport = boundary.over(EmulatorTransport(world))

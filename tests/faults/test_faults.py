@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from tests.faults.campaign import live
@@ -19,6 +22,14 @@ def test_a_history_full_of_faults_keeps_every_promise(seed: int) -> None:
     found = live(seed)
 
     assert not found.promise, "\n".join([f"{found.promise}: {found.words}", *found.log])
+
+
+def test_every_promise_has_a_fault_that_breaks_it() -> None:
+    watched = "".join(path.read_text() for path in Path(__file__).parent.glob("*.py"))
+    promises = set(re.findall(r'require\([^"]*?"([a-z_]+)"', watched))
+
+    assert len(promises) == 11
+    assert promises == {name for mutant in MUTANTS.values() for name in mutant.breaks}
 
 
 def test_the_same_seed_is_the_same_history() -> None:

@@ -7,8 +7,10 @@ from itertools import pairwise
 from uuid import UUID
 
 import pytest
+from sqlmodel import select
 
 from jobs import broker
+from tensorant_app.db.audit import AuditEntry
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.promise import promise
 from tensorant_app.db.session import reading, unit_of_work
@@ -521,6 +523,10 @@ class TestLostAnswers:
         assert rented.row(other).state is MachineState.ASKED
         assert rented.provider.twins == []
         assert "reappear" in rented.verbs(machine_id)
+        with reading() as session:
+            entry = session.exec(select(AuditEntry).where(AuditEntry.action == "machines.came_back")).one()
+        assert (entry.who, entry.subject_id, entry.facts["was"]) == ("console", machine_id, "absent")
+        assert entry.facts["provider_ids"] == "pod_late"
 
     def test_one_that_was_heard_and_never_listed_is_lost_without_a_person(self, rented: Rented) -> None:
         """Its key was revoked all the while, and somebody deleted it at the provider."""
@@ -607,7 +613,7 @@ class TestReleasing:
 
 @EACH_DATABASE
 class TestThreeStops:
-    """Each ends an overdue machine while the other two are switched off."""
+    """Each ends an overdue machine while the other two are off; the trainer's own: `runpod_emulator/test_processes.py`."""
 
     @pytest.fixture
     def overdue(self, rented: Rented) -> UUID:

@@ -25,7 +25,7 @@ from tensorant_app.domain.readiness import Check, passed, refused
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import MachineRequest
-from tensorant_app.services import drafts, evaluations, machines, recoveries, runs
+from tensorant_app.services import drafts, evaluations, machine_actions, machines, recoveries, runs
 from tests import factories
 from tests.conftest import EACH_DATABASE
 from tests.jobs.test_runs import World, caller, launch, load, run_id, world
@@ -352,7 +352,7 @@ class TestConfirming:
         self.not_listed(world)
 
         with pytest.raises(Conflict, match="Wait 10 more minutes"):
-            act(recoveries.confirm_run_absent, caller, checking)
+            act(machine_actions.confirm_run_absent, caller, checking)
         with reading() as session:
             shown = recoveries.show_recovery(session, caller, checking)
         assert shown.checking
@@ -364,7 +364,7 @@ class TestConfirming:
         world.clock.advance(minutes=11)
         self.not_listed(world)
 
-        act(recoveries.confirm_run_absent, caller, checking)
+        act(machine_actions.confirm_run_absent, caller, checking)
 
         run = load(checking)
         assert (run.state, run.reason) == (RunState.CANCELLED, "no_launch")
@@ -383,7 +383,7 @@ class TestConfirming:
         world.clock.advance(minutes=11)
         self.not_listed(world)
 
-        act(recoveries.confirm_run_absent, caller, checking)
+        act(machine_actions.confirm_run_absent, caller, checking)
 
         assert load(checking).state is RunState.CANCELLED
         assert act(drafts.create_retry_draft, caller, checking)
@@ -393,7 +393,7 @@ class TestConfirming:
         world.clock.advance(minutes=11)
         self.not_listed(world)
 
-        act(recoveries.confirm_run_absent, caller, checking)
+        act(machine_actions.confirm_run_absent, caller, checking)
 
         assert load(checking).state is RunState.PAUSED
         assert world.machines()[-1].state is MachineState.ABSENT
@@ -410,7 +410,7 @@ class TestConfirming:
         self.not_listed(world)
         world.provider.before_create = lambda request: None
 
-        act(recoveries.confirm_run_absent, caller, checking)
+        act(machine_actions.confirm_run_absent, caller, checking)
         world.settle()
 
         assert load(checking).state is RunState.LAUNCHING

@@ -17,13 +17,15 @@ from tensorant_app.db.projects import Project
 from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.leakage import Keep
 from tensorant_app.domain.splits import Counts, Fractions
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.pages.data import DataState
 from tensorant_app.pages.import_findings import FindingsState
 from tensorant_app.pages.import_mapper import MapperState
 from tensorant_app.pages.imports import ImportPageState
-from tensorant_app.pages.split_form import read_seed, read_shares
+from tensorant_app.pages.rows import RowsState
+from tensorant_app.pages.split_form import read_rest, read_seed, read_shares
 from tensorant_app.pages.tokens import TokensState
 from tensorant_app.pages.versions import VersionPageState
 from tensorant_app.services.connections import store
@@ -34,7 +36,7 @@ from tests.factories import REPORT, make_project, make_version
 from tests.pages.conftest import visit
 from tests.people import Person
 from tests.states import call, run
-from trainer.contract import MASK
+from trainer.contract import MASK, Split
 
 SHARES = {"kind": "fractions", "train": "0.8", "validation": "0.1", "test": "0.1", "seed": "7"}
 
@@ -274,6 +276,28 @@ class TestTokens:
         assert state.fields == {"context_length": "Context length must be between 128 and 131,072."}
         assert state.beyond == "Every row fits into 4,096 tokens."
 
+    def test_a_row_with_images_shows_their_thumbnails(self, owner: Person, project_id: UUID) -> None:
+        with unit_of_work() as session:
+            version = make_version(session, session.get_one(Project, project_id))
+        _put_mask(
+            version, {"split": ["train"], "row": [1], "tokens": [9], "trained_tokens": [1], "text": [""]} | _NOTHING
+        )
+        name = f"{'1' * 64}.png"
+        content = [{"type": "image", "image": name}, {"type": "text", "text": "Which?"}]
+        example = json.dumps({"messages": [{"role": "user", "content": content}]})
+        file = io.BytesIO()
+        pq.write_table(pa.table({"row": [1], "example": [example]}), file)
+        store().put(f"{frozen_key(str(version.content_sha256))}/train.parquet", file.getvalue())
+
+        state = visit(RowsState, owner, f"/projects/{project_id}/data/versions/{version.id}", "load")
+
+        assert state.error == ""
+        assert state.chat[0].pictures == [f"/api/versions/{version.id}/images/{name}"]
+        assert state.chat[0].words.strip() == "Which?"
+
+
+_NOTHING: dict[str, list[Any]] = {"spans": ["[]"], "error": [None]}
+
 
 def _put_mask(version: DatasetVersion, columns: dict[str, list[Any]]) -> None:
     file = io.BytesIO()
@@ -287,6 +311,25 @@ class TestSplitForm:
         counts = {"kind": "counts", "train": "", "validation": "1,000", "test": "300"}
         assert read_shares(counts) == Counts(validation=1000, test=300, train=None)
         assert read_seed(SHARES) == 7
+
+    def test_a_split_that_is_a_file_needs_no_share(self) -> None:
+        form = {**SHARES, "train": "0.9", "test": "", "test_file": str(UUID(int=7)), "keep": "near", "group_by": " id "}
+
+        assert read_shares(form) == Fractions(0.9, 0.1, 0.0)
+        assert read_shares({**form, "kind": "counts", "train": "", "validation": "5"}) == Counts(5, 0, None)
+        assert read_rest(form) == {
+            "keep": Keep.NEAR,
+            "group_by": "id",
+            "stratify_by": "",
+            "files": {Split.TEST: UUID(int=7)},
+        }
+        assert read_rest(SHARES)["keep"] is Keep.BEGINNINGS
+
+    @pytest.mark.parametrize(("typed", "field"), [({"keep": "all"}, "keep"), ({"test_file": "x"}, "test_file")])
+    def test_what_stands_in_no_list_is_refused(self, typed: dict[str, str], field: str) -> None:
+        with pytest.raises(Invalid) as refused:
+            read_rest(SHARES | typed)
+        assert set(refused.value.fields) == {field}
 
     @pytest.mark.parametrize(
         ("typed", "wrong"),

@@ -20,6 +20,7 @@ from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.runs import AdapterUploadState, RunReason, RunState
 from tensorant_app.pages.evaluation_machine import EvaluationMachineState
 from tensorant_app.pages.recovery import RecoveryState
+from tensorant_app.pages.run_limit import LimitState
 from tensorant_app.pages.run_state import RunPageState
 from tests.factories import ask_machine, make_run, make_scorer
 from tests.pages.conftest import visit
@@ -53,7 +54,7 @@ def page(person: Person, run_id: UUID) -> Any:
 
 
 def press(person: Person, run_id: UUID, button: str, *arguments: Any) -> Any:
-    state = visit(RecoveryState, person, address(run_id), "enter")
+    state = visit(LimitState if button == "extend" else RecoveryState, person, address(run_id), "enter")
     run(call(state, button, *arguments))
     return state
 
@@ -203,6 +204,7 @@ def test_an_evaluation_in_doubt_is_confirmed_absent_on_its_own_page(owner: Perso
     path = routes.scorecard(row.project_id, make_scorer(owner.caller, row.project_id, row.version_id))
     seen = visit(EvaluationMachineState, owner, path, "enter", "load").scorer
     assert (seen.is_checking, seen.confirm_absent, seen.spend) == (True, "", "$0.86 estimated · billing pending")
+    assert seen.terms.startswith("fake at $1.72/h, until ")
 
     assert visit(EvaluationMachineState, viewer, path, "enter", "load", "confirm_absent").error != ""
     done = visit(EvaluationMachineState, owner, path, "enter", "load", "confirm_absent")
@@ -225,3 +227,15 @@ def test_an_open_page_has_the_rented_machine_looked_at_often(owner: Person) -> N
 
 def test_a_run_of_this_computer_is_free(owner: Person) -> None:
     assert page(owner, make_run(owner.caller)).cost.words == "Free, on this computer"
+
+
+def test_a_run_at_work_is_given_more_time_without_a_break(owner: Person) -> None:
+    run_id = rented(owner, RunState.TRAINING, MachineState.HELD)
+    before = page(owner, run_id)
+    assert before.ways.extend == ""
+
+    assert press(owner, run_id, "extend", {"maximum_runtime_hours": "9"}).error == ""
+
+    after = page(owner, run_id)
+    assert (after.head.state, after.numbers.maximum, after.cost.cap) == ("training", "9 h", "$15.48")
+    assert after.machine.deadline_exact > before.machine.deadline_exact

@@ -162,6 +162,9 @@ _BEFORE: Mapping[Fault, Callable[[Armed], Response | None]] = {
     Fault.NO_EXEC_FORM: lambda armed: ApiError(
         422, "Request validation failed.", ["$: additional properties 'entrypoint', 'cmd' not allowed"]
     ).response(),
+    Fault.FIELD_REFUSED: lambda armed: ApiError(
+        422, "Request validation failed.", ["$: additional properties 'volumeInGb' not allowed"]
+    ).response(),
     Fault.STOP_REFUSED: lambda armed: ApiError(409, "action is not valid for this pod").response(),
 }
 """What happens instead of the request; None where it is carried out all the same."""

@@ -33,6 +33,9 @@ class Fault(Enum):
     FORBIDDEN = Kind("pods.delete", "* The key lacks write access: 403.")
     NO_MONEY = Kind("pods.create", "Refused: 402, the balance is too small.")
     NO_CAPACITY = Kind("pods.create", "Refused: 400 with the sentence that means no capacity.")
+    FIELD_REFUSED = Kind(
+        "pods.create", "Nothing is carried out: 422, a field that the console sends is not known any more."
+    )
     DELETE_REFUSED = Kind("pods.delete", "Nothing is deleted, and the answer is 500.")
     DELETE_DENIED = Kind(
         "pods.delete", "The answer is 404, nobody sees the Pod for `seconds`, then it is there, billed.", 90

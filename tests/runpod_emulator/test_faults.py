@@ -56,6 +56,16 @@ def test_500_may_also_mean_that_nothing_happened(emulator: Emulator, api: httpx.
     assert emulator.account.alive() == []
 
 
+def test_a_field_that_is_not_known_any_more_is_named(emulator: Emulator, api: httpx.Client) -> None:
+    emulator.faults.arm(Fault.FIELD_REFUSED)
+
+    answer = api.post("/pods", json=pod_body())
+
+    assert answer.status_code == 422
+    assert "'volumeInGb' not allowed" in answer.text
+    assert emulator.account.alive() == []
+
+
 def test_a_gateway_answers_with_a_page(emulator: Emulator, api: httpx.Client) -> None:
     emulator.faults.arm(Fault.HTML, on="pods.create")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -15,8 +16,8 @@ from tensorant_app.providers.storage import FolderStore
 from tensorant_app.services.bases import stage_base
 from tests.runpod_emulator import Emulator, Fault, Pace, RealClock, RealTrainer
 from tests.runpod_emulator.conftest import pod_body, s3_client
-from tests.runpod_emulator.jobs import command, result_of, stage, status_of, write_splits
-from trainer.contract import Base, Outcome, Phase, TrainOptions, hash_file, verify_folder
+from tests.runpod_emulator.jobs import command, result_of, say, stage, status_of, write_splits
+from trainer.contract import Ask, Base, Outcome, Phase, TrainOptions, hash_file, verify_folder
 
 FAST = Pace(provision=0.1, pull=0.1, settle=0.1, restart=0.1, billing_lag=1)
 
@@ -128,3 +129,33 @@ def test_the_real_trainer_trains_in_a_pod_and_its_adapter_comes_back_over_s3(
     assert (result.outcome, result.machine, pod.status) == (Outcome.DONE, "tune-1", "RUNNING")
     assert {name: hash_file(tmp_path / name) for name in entries} == dict(entries)
     assert training.bill(pod) > 0
+
+
+@pytest.mark.slow
+def test_the_trainers_own_stop_ends_training_and_machine_without_console_and_sweep(
+    training: Emulator, tiny_base: Base
+) -> None:
+    """Nobody looks at the machine and nobody lists the account: only what was written when it was asked is there."""
+    volume = training.volume.folder
+    write_splits(volume / "versions" / "v", rows=16)
+    options = TrainOptions(epochs=100_000, micro_batch_size=4, accumulation=1, context_length=256)
+    key = stage(volume, base=stage_base(FolderStore(volume), tiny_base), options=options)
+    say(volume, Ask.NONE, deadline=datetime.now(UTC) + timedelta(hours=1))
+    pod = training.account.create(pod_body(cmd=command(key), env={"TENSORANT_RELEASE_AFTER": "1"}))
+    wait_for(training, lambda: is_at_step(volume, 2), seconds=240)
+    say(volume, Ask.NONE, deadline=datetime.now(UTC) + timedelta(seconds=1), seq=2)
+
+    wait_for(training, lambda: pod.ended is not None, seconds=120)
+
+    result = result_of(volume)
+    assert result.outcome is Outcome.OVERRUN
+    assert 2 <= status_of(volume).step < result.total_steps
+    assert list((volume / "runs/run-1/out/1").rglob("adapter_model.safetensors")), "its last step is kept"
+    assert training.account.alive() == []
+
+
+def is_at_step(volume: Path, step: int) -> bool:
+    try:
+        return status_of(volume).step >= step
+    except FileNotFoundError:
+        return False

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
 from tensorant_app.domain.errors import NotFound, Refused
 from tensorant_app.providers.storage import FolderStore
-from tensorant_app.services.bases import find_base, inspect_base, stage_base
+from tensorant_app.services.bases import find_base, inspect_base, reads_images, stage_base
 from tensorant_app.settings import get_settings
 from tests.plain_base import REPO_ID, REVISION, make_plain_base, weights
 from trainer.contract import Base, seal_folder, verify_folder
@@ -198,3 +198,43 @@ class Noting(FolderStore):
     def put(self, key: str, source: Path | bytes) -> None:
         self.sent.append(key)
         super().put(key, source)
+
+
+class TestVision:
+    """A model that reads images describes its language model in a part of its own."""
+
+    WORDS: ClassVar[dict[str, Any]] = {
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_attention_heads": 4,
+        "num_hidden_layers": 2,
+        "max_position_embeddings": 8192,
+    }
+
+    def make(self, folder: Path, **more: Any) -> Base:
+        return make_plain_base(
+            folder,
+            architectures=["Idefics3ForConditionalGeneration"],
+            text_config=self.WORDS,
+            hidden_size=None,
+            **({"extra": {"preprocessor_config.json": b"{}"}} | more),
+        )
+
+    def test_its_facts_are_those_of_its_language_model(self, tmp_path: Path) -> None:
+        facts = inspect_base(self.make(tmp_path / "base"))
+
+        assert (facts.context_length, facts.architecture) == (8192, "Idefics3ForConditionalGeneration")
+        assert facts.linear_sizes[0] == (32, 32)
+
+    def test_one_without_an_image_processor_is_refused(self, tmp_path: Path) -> None:
+        (reason,) = reasons_of(self.make(tmp_path / "base", extra={}))
+
+        assert reason.startswith("It holds no preprocessor_config.json.")
+
+    def test_whether_it_reads_images_is_told_by_its_folder(self, data_dir: Path) -> None:
+        self.make(get_settings().bases_dir / "vision")
+        make_plain_base(get_settings().bases_dir / "text", revision="b" * 40)
+
+        found = [reads_images(REPO_ID, revision) for revision in (REVISION, "b" * 40, "c" * 40)]
+
+        assert found == [True, False, False]

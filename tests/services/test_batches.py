@@ -110,8 +110,10 @@ class Killer(ColumnMapping):
 
 def test_the_workers_of_a_killed_import_are_gone_soon() -> None:
     code = (
-        "import itertools; from tensorant_app.services.batches import *; from tensorant_app.domain.layouts import Layout\n"
-        "found = read_batches(itertools.repeat(b'{}\\n' * 500_000), ColumnMapping(Layout.CHAT))\n"
+        "import itertools; from tensorant_app.services import batches\n"
+        "from tensorant_app.domain.layouts import ColumnMapping, Layout\n"
+        "batches.BATCH_BYTES = 10_000\n"
+        "found = batches.read_batches(itertools.repeat(b'{}\\n' * 5_000), ColumnMapping(Layout.CHAT))\n"
         "next(found); print('reading', flush=True); input()"
     )
     with subprocess.Popen(

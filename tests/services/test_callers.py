@@ -35,25 +35,31 @@ from tensorant_app.domain.runs import AdapterUploadState, RunPurpose, RunState
 from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.domain.splits import Fractions
 from tensorant_app.domain.trials import TrialSettings
-from tensorant_app.domain.versions import VersionState
+from tensorant_app.domain.versions import KEYS, VersionState
 from tensorant_app.services import (
     accounts,
     adapter_uploads,
     baselines,
     bases,
+    comparisons,
     connecting,
     datasets,
+    deletions,
     downloads,
     drafts,
+    edits,
     estimates,
     evaluations,
     examples,
+    exports,
     gpus,
     import_previews,
+    import_rows,
     imports,
     launches,
     links,
     logs,
+    machine_actions,
     machines,
     metrics,
     offers,
@@ -66,6 +72,7 @@ from tensorant_app.services import (
     run_details,
     run_list,
     runs,
+    safety,
     samples,
     scorecards,
     scorings,
@@ -76,19 +83,21 @@ from tensorant_app.services import (
     tokens,
     trials,
     uploads,
+    version_images,
     versions,
 )
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.connections import find_connection, store
+from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.plain_base import REPO_ID as BASE_REPO_ID
 from tests.plain_base import REVISION as BASE_REVISION
 from tests.plain_base import make_plain_base
-from tests.web.world import put_preview
+from tests.web.world import put_preview, put_rows
 from trainer.contract import MASK, Base, Split
 
-NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.own_row"}
+NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
 """What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
@@ -106,6 +115,8 @@ class World:
     receiving: UUID
     waiting: UUID
     """An upload whose first rows can be seen."""
+    another: UUID
+    """A second file that was read."""
     checking: UUID
     ready: UUID
     draft_version: UUID
@@ -162,6 +173,32 @@ CASES: dict[str, Case] = {
     ),
     "offers.switch_on": Case(Permission.OPERATE, lambda s, c, w: offers.switch_on(s, c, "H100")),
     "offers.list_switched_off": Case(Permission.OPERATE, lambda s, c, w: offers.list_switched_off(s, c)),
+    "comparisons.list_others": Case(Permission.SEE, lambda s, c, w: comparisons.list_others(s, c, w.frozen_version)),
+    "comparisons.compare_versions": Case(
+        Permission.SEE, lambda s, c, w: comparisons.compare_versions(s, c, _compared(s, w), w.frozen_version)
+    ),
+    "deletions.delete_version": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete_version(s, c, w.draft_version)
+    ),
+    "deletions.delete_import": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete_import(s, c, _unused(s, w.receiving))
+    ),
+    "exports.export_version": Case(Permission.SEE, lambda s, c, w: exports.export_version(s, c, w.frozen_version)),
+    "safety.show_settings": Case(
+        Permission.SEE, lambda s, c, w: safety.show_settings(s, c), is_own=True, is_personal=True
+    ),
+    "safety.set_words": Case(Permission.ADMINISTER, lambda s, c, w: safety.set_words(s, c, "falcon"), is_own=True),
+    "safety.set_address": Case(
+        Permission.ADMINISTER, lambda s, c, w: safety.set_address(s, c, "https://a.example.com", "60"), is_own=True
+    ),
+    "safety.set_command": Case(
+        Permission.OPERATE, lambda s, c, w: safety.set_command(s, c, w.organization_id, "/bin/true", "60")
+    ),
+    "safety.set_private_address": Case(
+        Permission.OPERATE,
+        lambda s, c, w: safety.set_private_address(s, c, w.organization_id, "http://127.0.0.1:9/", "60"),
+    ),
+    "safety.check_again": Case(Permission.PREPARE, lambda s, c, w: safety.check_again(s, c, w.frozen_version)),
     "sealing.rotate_keys": Case(Permission.OPERATE, lambda s, c, w: sealing.rotate_keys(s, c)),
     "accounts.list_accounts": Case(Permission.SEE, lambda s, c, w: accounts.list_accounts(s, c), is_own=True),
     "adapter_uploads.cancel_any": Case(
@@ -276,6 +313,20 @@ CASES: dict[str, Case] = {
     "imports.start_import": Case(
         Permission.PREPARE, lambda s, c, w: imports.start_import(s, c, w.dataset_id, "new.jsonl")
     ),
+    "datasets.other_ready_imports": Case(Permission.SEE, lambda s, c, w: datasets.other_ready_imports(s, c, w.ready)),
+    "edits.show_edits": Case(Permission.SEE, lambda s, c, w: edits.show_edits(s, c, w.ready)),
+    "edits.leave_out": Case(Permission.PREPARE, lambda s, c, w: edits.leave_out(s, c, w.ready, [2])),
+    "edits.put_back": Case(Permission.PREPARE, lambda s, c, w: edits.put_back(s, c, w.ready, [3])),
+    "edits.change_row": Case(
+        Permission.PREPARE,
+        lambda s, c, w: edits.change_row(
+            s, c, w.ready, 2, '{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}'
+        ),
+    ),
+    "edits.append_file": Case(Permission.PREPARE, lambda s, c, w: edits.append_file(s, c, w.ready, w.another)),
+    "edits.undo": Case(Permission.PREPARE, lambda s, c, w: edits.undo(s, c, w.ready)),
+    "import_rows.list_rows": Case(Permission.SEE, lambda s, c, w: import_rows.list_rows(s, c, w.ready)),
+    "import_rows.show_row": Case(Permission.SEE, lambda s, c, w: import_rows.show_row(s, c, w.ready, 2)),
     "import_previews.show_preview": Case(Permission.SEE, lambda s, c, w: import_previews.show_preview(s, c, w.waiting)),
     "import_previews.start_reading": Case(
         Permission.PREPARE,
@@ -302,9 +353,19 @@ CASES: dict[str, Case] = {
         Permission.PREPARE, lambda s, c, w: versions.freeze_version(s, c, w.checked_version)
     ),
     "versions.show_version": Case(Permission.SEE, lambda s, c, w: versions.show_version(s, c, w.draft_version)),
+    "version_images.find_thumbnail": Case(
+        Permission.SEE,
+        lambda s, c, w: version_images.find_thumbnail(s, c, _with_thumbnail(s, w.frozen_version), _IMAGE),
+    ),
     "tokens.show_tokens": Case(Permission.SEE, lambda s, c, w: tokens.show_tokens(s, c, w.frozen_version)),
     "examples.read_tokens": Case(
         Permission.SEE, lambda s, c, w: examples.read_tokens(s, c, w.frozen_version, Split.TEST, 1)
+    ),
+    "examples.search_page": Case(
+        Permission.SEE, lambda s, c, w: examples.search_page(s, c, w.frozen_version, Split.TEST, "Hi")
+    ),
+    "examples.count_matches": Case(
+        Permission.SEE, lambda s, c, w: examples.count_matches(s, c, w.frozen_version, Split.TEST, "Hi")
     ),
     "examples.read_page": Case(
         Permission.SEE, lambda s, c, w: examples.read_page(s, c, w.frozen_version, Split.TEST, start=9)
@@ -326,11 +387,12 @@ CASES: dict[str, Case] = {
         Permission.STOP, lambda s, c, w: evaluations.cancel_evaluation(s, c, w.queued_evaluation)
     ),
     "evaluations.show_evaluation": Case(Permission.SEE, lambda s, c, w: evaluations.show_evaluation(s, c, w.baseline)),
-    "recoveries.confirm_evaluation_absent": Case(
-        Permission.SPEND, lambda s, c, w: recoveries.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation))
+    "machine_actions.confirm_evaluation_absent": Case(
+        Permission.SPEND,
+        lambda s, c, w: machine_actions.confirm_evaluation_absent(s, c, _checked(s, w.queued_evaluation)),
     ),
-    "recoveries.confirm_run_absent": Case(
-        Permission.SPEND, lambda s, c, w: recoveries.confirm_run_absent(s, c, _checked(s, w.queued_run))
+    "machine_actions.confirm_run_absent": Case(
+        Permission.SPEND, lambda s, c, w: machine_actions.confirm_run_absent(s, c, _checked(s, w.queued_run))
     ),
     "recoveries.extend_run": Case(
         Permission.SPEND,
@@ -342,19 +404,20 @@ CASES: dict[str, Case] = {
     "recoveries.resume_run": Case(
         Permission.SPEND, lambda s, c, w: recoveries.resume_run(s, c, _in(s, w.queued_run, RunState.PAUSED))
     ),
-    "recoveries.retry_cleanup": Case(
+    "machine_actions.retry_cleanup": Case(
         Permission.SPEND,
-        lambda s, c, w: recoveries.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
+        lambda s, c, w: machine_actions.retry_cleanup(s, c, _machine(s, w.queued_run, MachineState.RELEASE_FAILED)),
     ),
-    "recoveries.show_evaluation_machine": Case(
-        Permission.SEE, lambda s, c, w: recoveries.show_evaluation_machine(s, c, w.queued_evaluation)
+    "machine_actions.show_evaluation_machine": Case(
+        Permission.SEE, lambda s, c, w: machine_actions.show_evaluation_machine(s, c, w.queued_evaluation)
     ),
     "recoveries.show_recovery": Case(Permission.SEE, lambda s, c, w: recoveries.show_recovery(s, c, w.failed_run)),
     "recoveries.verify_run": Case(
         Permission.SPEND, lambda s, c, w: recoveries.verify_run(s, c, _in(s, w.queued_run, RunState.NEEDS_RECOVERY))
     ),
-    "recoveries.watch_machine": Case(
-        Permission.SEE, lambda s, c, w: recoveries.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD))
+    "machine_actions.watch_machine": Case(
+        Permission.SEE,
+        lambda s, c, w: machine_actions.watch_machine(s, c, _machine(s, w.queued_run, MachineState.HELD)),
     ),
     "slots.show_slots": Case(Permission.SEE, lambda s, c, w: slots.show_slots(s, c), is_own=True),
     "strays.list_strays": Case(Permission.SEE, lambda s, c, w: strays.list_strays(s, c), is_own=True),
@@ -401,6 +464,7 @@ def world(caller: Caller) -> World:
             dataset_id=dataset_id,
             receiving=_import(session, dataset_id, ImportState.RECEIVING, size=2),
             waiting=_import(session, dataset_id, ImportState.RECEIVING, size=2),
+            another=_import(session, dataset_id, ImportState.READY),
             checking=_import(session, dataset_id, ImportState.CHECKING),
             ready=frozen.import_id,
             draft_version=factories.make_version(session, project, state=VersionState.DRAFT).id,
@@ -427,6 +491,10 @@ def world(caller: Caller) -> World:
     store().put(imports.bad_rows_key(found.ready), b"{}\n")
     store().put(imports.source_key(found.waiting), b"{}")
     put_preview(found.waiting)
+    put_rows(found.ready)
+    put_rows(found.another)
+    with unit_of_work() as session:
+        edits.leave_out(session, caller, found.ready, [3])
     store().put(DOWNLOAD, b"{}")
     _write_frozen(str(frozen.content_sha256))
     return found
@@ -637,6 +705,15 @@ def _adapter(session: Session, run: Run) -> Adapter:
     )
 
 
+_IMAGE = f"{'0' * 64}.png"
+
+
+def _with_thumbnail(session: Session, version_id: UUID) -> UUID:
+    if version := session.get(DatasetVersion, version_id):
+        store().put(f"imports/{version.import_id}/{THUMBNAILS}/{'0' * 64}.webp", b"webp")
+    return version_id
+
+
 def _being_checked(session: Session, version_id: UUID) -> UUID:
     if version := session.get(DatasetVersion, version_id):
         version.state = VersionState.CHECKING
@@ -664,6 +741,25 @@ def _run(session: Session, like: Run, **values: Any) -> UUID:
     return run.id
 
 
+def _compared(session: Session, world: World) -> UUID:
+    """Another version of the same dataset and the same rows."""
+    version = session.get(DatasetVersion, world.frozen_version)
+    if version is None:
+        return uuid4()
+    values = {**version.model_dump(), "id": uuid4(), "number": 1_000}
+    session.add(DatasetVersion(**values))
+    session.flush()
+    return UUID(str(values["id"]))
+
+
+def _unused(session: Session, import_id: UUID) -> UUID:
+    """Read, and in no version."""
+    if (row := session.get(Import, import_id)) is not None:
+        row.state = ImportState.READY
+        session.flush()
+    return import_id
+
+
 def _write_frozen(content_sha256: str) -> None:
     """One row group is enough: the page lies beyond the end."""
     import pyarrow as pa
@@ -673,5 +769,7 @@ def _write_frozen(content_sha256: str) -> None:
     folder.mkdir(parents=True)
     for split in Split:
         pq.write_table(pa.table({"row": [1], "example": ["{}"]}), folder / f"{split.value}.parquet")
+    keys = {"split": "test", "row": 1, "sha256": bytes(32), "question_key": bytes(16)}
+    pq.write_table(pa.table({name: [value] for name, value in keys.items()}), folder / KEYS)
     mask = {"split": "test", "row": 1, "tokens": 1, "trained_tokens": 1, "text": "a", "spans": "[]", "error": ""}
     pq.write_table(pa.table({name: [value] for name, value in mask.items()}), folder / MASK)

@@ -37,7 +37,7 @@ def lines(program: str | None = "/usr/bin/redis-server") -> dict[str, Line]:
 def test_a_whole_installation_is_well_on_either_database() -> None:
     found = lines()
 
-    assert list(found) == ["versions", "data folder", "database", "provider", "redis", "trainer"]
+    assert list(found) == ["versions", "data folder", "database", "provider", "redis", "trainer", "leftovers"]
     assert all(line.is_well for line in found.values())
     assert found["database"].sentence.endswith("tables up to date")
     assert str(get_settings().data_dir) in found["data folder"].sentence

@@ -69,6 +69,18 @@ def test_a_page_may_begin_anywhere(caller: Caller, version_id: UUID) -> None:
     assert page(caller, version_id, start=47)[:10] == whole[7:17]
 
 
+def test_rows_that_hold_a_word_come_by_page_with_their_tokens(caller: Caller, version_id: UUID) -> None:
+    with reading() as session:
+        first, more = examples.search_page(session, caller, version_id, Split.TRAIN, "NUMBER 1")
+        rest, no_more = examples.search_page(session, caller, version_id, Split.TRAIN, "number 1", start=len(first))
+        total = examples.count_matches(session, caller, version_id, Split.TRAIN, "number 1")
+
+    rows = [one.row for one in (*first, *rest)]
+    assert rows == [row for row in range(1, 391, 3) if str(row).startswith("1")]
+    assert (more, no_more, total) == (len(rows) > PAGE_ROWS, False, len(rows))
+    assert [one.tokens for one in first] == [10 * one.row for one in first]
+
+
 @pytest.mark.parametrize("start", [6, 7, 10_000])
 def test_beyond_the_end_there_is_nothing(caller: Caller, version_id: UUID, start: int) -> None:
     assert len(page(caller, version_id, Split.TEST)) == 6

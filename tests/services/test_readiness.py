@@ -108,7 +108,7 @@ def ground(caller: Caller, clock: Clock, tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_run_that_can_start_passes_every_check_there_is(ground: Ground) -> None:
     findings = ground.check()
 
-    assert set(findings) == set(Check) - RENTED_ONLY
+    assert set(findings) == set(Check) - RENTED_ONLY - {Check.SAFETY_LOOK}
     assert {finding.verdict for finding in findings.values()} == {Verdict.PASS}
     assert all(finding.sentence.endswith(".") for finding in findings.values())
 
@@ -214,7 +214,23 @@ SPOILED: list[tuple[str, Callable[[Ground], None], Check, str]] = [
         "secret",
         lambda ground: ground.change_report(safety=[{"row": 9}, {"row": 3}, {"row": 9}]),
         Check.SAFETY,
-        "2 rows hold what looks like a secret or a payment card: 3, 9. Mend them and freeze again.",
+        "2 rows are refused by the safety check: 3, 9. Mend them and freeze again.",
+    ),
+    (
+        "classifier that failed",
+        lambda ground: ground.change_report(
+            safety_check={"settings": "", "classifier": "failed", "sentence": "It was away.", "rows": 0}
+        ),
+        Check.SAFETY_LOOK,
+        "The safety check is not done. It was away. Look through the version again.",
+    ),
+    (
+        "other safety settings",
+        lambda ground: ground.change_report(
+            safety_check={"settings": "before", "classifier": "unasked", "sentence": "", "rows": 0}
+        ),
+        Check.SAFETY_LOOK,
+        "The safety settings have changed since the version was looked through. Look through it again.",
     ),
     (
         "other baseline",
@@ -293,7 +309,7 @@ def test_without_its_base_the_rest_is_checked_all_the_same(ground: Ground) -> No
 
     findings = ground.check()
 
-    assert set(Check) - RENTED_ONLY - set(findings) == {Check.MEMORY, Check.SPACE, Check.BASE_FIT}
+    assert set(Check) - RENTED_ONLY - set(findings) == {Check.MEMORY, Check.SPACE, Check.BASE_FIT, Check.SAFETY_LOOK}
     assert set(ground.refused()) == {Check.BASE, Check.BASELINE}
 
 

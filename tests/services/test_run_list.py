@@ -156,4 +156,25 @@ def test_the_number_of_queries_does_not_grow_with_the_rows(caller: Caller, proje
 
     look(caller, project_id)
 
-    assert len([words for words in asked if words.lstrip().upper().startswith("SELECT")]) <= 8
+    assert len([words for words in asked if words.lstrip().upper().startswith("SELECT")]) <= 9
+
+
+def test_a_launch_in_doubt_needs_somebody_and_stays_live(caller: Caller, project_id: UUID, clock: Clock) -> None:
+    doubtful, calm, paused = add_runs(
+        project_id,
+        *({"state": state, "attempt": 1} for state in (RunState.LAUNCHING, RunState.LAUNCHING, RunState.PAUSED)),
+    )
+    for run_id, lost in ((doubtful, clock()), (calm, None)):
+        machine_id = ask_machine(caller, run_id, clock())
+        with unit_of_work() as session:
+            row = session.get_one(Machine, machine_id)
+            row.ask_sent_at, row.answer_lost_at = clock() - timedelta(seconds=30), lost
+
+    found = look(caller, project_id, group=RunGroup.NEEDS_YOU)
+
+    assert [line.id for line in found.lines] == [doubtful, paused]
+    assert [line.is_checking for line in found.lines] == [True, False]
+    assert (found.counts[RunGroup.NEEDS_YOU], found.counts[RunGroup.LIVE]) == (2, 2)
+
+    clock.advance(seconds=31)
+    assert look(caller, project_id, group=RunGroup.NEEDS_YOU).total == 3, "an overdue answer is a doubt as well"

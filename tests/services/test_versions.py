@@ -178,6 +178,7 @@ class TestFreezing:
         manifest = verify_folder(store().fetch(versions.frozen_key(view.content_sha256)))
         assert set(manifest.files) == set(versions.FILES)
         assert manifest.facts["content_sha256"] == view.content_sha256
+        assert manifest.facts["tensorant"] == "0.1.0"
         assert (manifest.facts["rows_train"], manifest.facts["seed"]) == (15, 42)
         assert view.report is not None
         assert manifest.facts["tokenizer_sha256"] == view.report.mask.tokenizer_sha256

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import re
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import sqlalchemy as sa
+from sqlmodel import col
+
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import HOLDS_SLOT, Use
 from tensorant_app.providers.storage import FolderStore
-from tensorant_app.services import recoveries, runs, spend
-from tests.faults.console import Console, open_console
+from tensorant_app.services import machine_actions, recoveries, runs, spend
+from tests.faults.console import Console, open_console, time_zone
 from tests.runpod_emulator import VirtualClock
 from tests.tapes.stage import set_up
 from tests.tapes.tape import Event, Tape, time_in
@@ -79,7 +80,7 @@ def play(path: Path, folder: Path, *, until: timedelta | None = None) -> Played:
     clock = VirtualClock(tape.starts)
     wire = TapeTransport(tape, clock)
     volume = FolderStore(folder / "volume")
-    with _zone(tape.time_zone), open_console(folder, clock, wire, lambda *given: volume) as console:
+    with time_zone(tape.time_zone), open_console(folder, clock, wire, lambda *given: volume) as console:
         return _Player(tape, clock, wire, console, volume).play(until)
 
 
@@ -94,6 +95,7 @@ class _Player:
         self.played = Played(tape.name)
         self.words = list(tape.said)
         self.word_due: datetime | None = None
+        self.has_spoken = False
         self.last: tuple[object, ...] = ()
 
     def play(self, until: timedelta | None) -> Played:
@@ -144,11 +146,14 @@ class _Player:
 
     def _speak(self) -> None:
         """The next message, once the machine is there and its time has come."""
+        if self.has_spoken and not self.words:
+            return
         machine = self.console.machine(self.run_id)
         if machine is None or machine.held_at is None:
             return
         if not self.tape.said and machine.container_began_at is not None and machine.started_at is None:
             self.trainer.train(machine, 1, self.clock().isoformat())
+        self.has_spoken = self.has_spoken or bool(self.tape.said) or machine.started_at is not None
         if not self.words:
             return
         self.word_due = self.word_due or self.clock() + _BETWEEN_WORDS
@@ -164,7 +169,7 @@ class _Player:
             elif "cancel" in words:
                 self._do(runs.cancel_run)
             elif "confirm" in words and "absent" in words:
-                self._do(recoveries.confirm_run_absent)
+                self._do(machine_actions.confirm_run_absent)
             elif "resume" in words:
                 self._do(recoveries.resume_run)
             elif "pause" in words:
@@ -198,16 +203,16 @@ class _Player:
         machine = self.console.machine(self.run_id)
         assert machine is not None
         with unit_of_work() as session:
-            recoveries.retry_cleanup(session, self.console.caller, machine.id)
+            machine_actions.retry_cleanup(session, self.console.caller, machine.id)
 
     def _mark(self, event: str, *, only_changes: bool = False) -> None:
         from tensorant_app.components import badges
 
-        run, machine = self.console.run(self.run_id), self.console.machine(self.run_id)
-        now = (run.id, run.state, run.sentence, machine.state if machine else None)
+        now = self._glance()
         if only_changes and now == self.last:
             return
         self.last = now
+        run, machine = self.console.run(self.run_id), self.console.machine(self.run_id)
         with reading() as session:
             money = spend.machine_spend(session, Use.RUN, run.id)
             recovery = recoveries.show_recovery(session, self.console.caller, run.id)
@@ -229,6 +234,17 @@ class _Player:
                 can_confirm_absent=recovery.confirm_absent is None,
             )
         )
+
+    def _glance(self) -> tuple[object, ...]:
+        """What a mark depends on, in one query: it is asked at every look of the console."""
+        own = sa.and_(
+            col(Machine.use) == Use.RUN,
+            col(Machine.subject_id) == col(Run.id),
+            col(Machine.attempt) == col(Run.attempt),
+        )
+        columns = sa.select(col(Run.id), col(Run.state), col(Run.sentence), col(Machine.state))
+        with reading() as session:
+            return tuple(session.execute(columns.outerjoin(Machine, own).where(col(Run.id) == self.run_id)).one())
 
     def _tell_facts(self) -> None:
         machine = self.console.machine(self.run_id)
@@ -260,20 +276,3 @@ def _dollars(micros: int, places: int) -> str:
     unit = 10 ** (6 - places)
     whole = (micros + unit // 2) // unit
     return f"{whole // 10**places}.{whole % 10**places:0{places}d}"
-
-
-@contextmanager
-def _zone(name: str | None) -> Iterator[None]:
-    """The server's own clock, whatever it is set to, must make no difference."""
-    before = os.environ.get("TZ")
-    if name:
-        os.environ["TZ"] = name
-        time.tzset()
-    try:
-        yield
-    finally:
-        if name:
-            os.environ.pop("TZ")
-            if before is not None:
-                os.environ["TZ"] = before
-            time.tzset()

@@ -31,7 +31,7 @@ _STATES = {state.value.replace("_", " "): state for state in RunState}
 def set_up(console: Console, tape: Tape, wire: TapeTransport, volume: FolderStore) -> UUID:
     """The run's id. A tape that names a machine begins in the middle of its life."""
     about = tape.run
-    account_id = _connect(console, _data_center(tape))
+    account_id = connect(console, _data_center(tape))
     hours = float(about.get("max_runtime_hours", 2.0))
     limit = about.get("list_price_limit")
     gpu = _gpu_type(tape)
@@ -42,7 +42,8 @@ def set_up(console: Console, tape: Tape, wire: TapeTransport, volume: FolderStor
     return run_id
 
 
-def _connect(console: Console, data_center: str) -> UUID:
+def connect(console: Console, data_center: str) -> UUID:
+    """Both connections and a catalog, as if all had been checked; the account's id."""
     organization_id = console.caller.organization_id
     assert organization_id is not None
     with unit_of_work() as session:

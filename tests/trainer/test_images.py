@@ -5,19 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 import torch
 from PIL import Image
 
-from tests.trainer.corpus import TEMPLATES, byte_tokenizer
+from tests.tiny_base import make_tiny_base
+from tests.tiny_vision import make_tiny_vision
+from tests.trainer.conftest import Volume
 from trainer.chat import encode_example
-from trainer.contract import TrainOptions
+from trainer.contract import MASK, Base, MaskJob, TrainOptions
 from trainer.errors import TrainerError
 from trainer.images import open_image, open_processor, with_images
 from trainer.lora import add_lora, language_linears
+from trainer.mask import make_mask
 from trainer.step import make_optimizer
+from trainer.template import merge_system
 
-IMAGE_TOKENS = ["<image>", "<fake_token_around_image>", "<global-img>"]
 ROW = {
     "messages": [
         {
@@ -36,32 +40,7 @@ ROW = {
 
 @pytest.fixture(scope="module")
 def vision(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    from transformers import (
-        Idefics3Config,
-        Idefics3ForConditionalGeneration,
-        Idefics3ImageProcessorPil,
-        Idefics3Processor,
-    )
-
-    folder = tmp_path_factory.mktemp("vision")
-    tokenizer = byte_tokenizer(TEMPLATES["smolvlm"])
-    tokenizer.add_special_tokens({"additional_special_tokens": IMAGE_TOKENS})
-    size = {"longest_edge": 32}
-    images = Idefics3ImageProcessorPil(size=size, max_image_size=size, do_image_splitting=False)
-    template = TEMPLATES["smolvlm"]
-    Idefics3Processor(images, tokenizer, image_seq_len=4, chat_template=template).save_pretrained(folder)
-    eyes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2}
-    words = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2}
-    words |= {"num_attention_heads": 2, "num_key_value_heads": 1, "vocab_size": len(tokenizer), "pad_token_id": 0}
-    torch.manual_seed(1)
-    config = Idefics3Config(
-        vision_config={**eyes, "image_size": 32, "patch_size": 8},
-        text_config=words,
-        scale_factor=2,
-        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
-    )
-    Idefics3ForConditionalGeneration(config).save_pretrained(folder)
-    return folder
+    return Path(make_tiny_vision(tmp_path_factory.mktemp("vision")).folder)
 
 
 def load(folder: Path) -> Any:
@@ -142,3 +121,74 @@ def _in_parts(messages: Any) -> list[dict[str, Any]]:
         {**m, "content": [{"type": "text", "text": m["content"]}] if isinstance(m["content"], str) else m["content"]}
         for m in messages
     ]
+
+
+def stored(folder: Path, name: str, size: tuple[int, int]) -> str:
+    folder.mkdir(exist_ok=True)
+    Image.new("RGB", size, "red").save(folder / name)
+    return name
+
+
+def asked(*parts: str, system: str = "") -> dict[str, Any]:
+    """Parts that end in .png are images of the stored form."""
+    content = [{"type": "image", "image": p} if p.endswith(".png") else {"type": "text", "text": p} for p in parts]
+    before = [{"role": "system", "content": system}] if system else []
+    return {"messages": [*before, {"role": "user", "content": content}, {"role": "assistant", "content": "both"}]}
+
+
+def test_a_mask_counts_the_tokens_of_images_through_the_models_processor(vision: Path, tmp_path: Path) -> None:
+    folder, volume = tmp_path / "images", Volume(tmp_path, Base("tests/tiny-vision", "", str(vision)))
+    stored(folder, "wide.png", (40, 30))
+    stored(folder, "same.png", (40, 30))
+    rows = [
+        asked("wide.png", "Which ", "same.png", "?"),
+        asked("Which?"),
+        asked("gone.png", "?"),
+        asked("wide.png" + "x", "wide.png"),
+    ]
+    files = {"train": str(tmp_path / volume.add_split("train", rows))}
+
+    summary = make_mask(MaskJob(volume.base, files, str(tmp_path / "out"), images=str(folder)))
+
+    lines = pq.read_table(tmp_path / "out" / MASK).to_pylist()
+    processor = open_processor(vision)
+    text = processor.apply_chat_template([{**m} for m in _in_parts(ROW["messages"])])
+    pictures = [Image.open(folder / name) for name in ("wide.png", "same.png")]
+    whole = processor(text=text, images=pictures, add_special_tokens=False)["input_ids"][0]
+    assert lines[0]["tokens"] in (len(whole), len(whole) - 1)  # a line break behind the last turn is not kept
+    assert [line["image_tokens"] for line in lines] == [12, 0, 0, 6]
+    assert lines[0]["tokens"] - lines[1]["tokens"] >= 12
+    assert summary.image_tokens == {"train": 18}
+    assert [(error.row, error.message.split(":")[0]) for error in summary.errors] == [
+        (3, "The image gone.png cannot be read")
+    ]
+
+
+def test_an_image_token_counts_against_the_context_length(vision: Path, tmp_path: Path) -> None:
+    folder, volume = tmp_path / "images", Volume(tmp_path, Base("tests/tiny-vision", "", str(vision)))
+    rows = [asked(*[stored(folder, f"{n}.png", (30, 30 + n)) for n in range(9)], "?"), asked("?")]
+    files = {"train": str(tmp_path / volume.add_split("train", rows))}
+
+    summary = make_mask(MaskJob(volume.base, files, str(tmp_path / "out"), context_length=60, images=str(folder)))
+
+    (error,) = summary.errors
+    assert (error.row, summary.longest_rows[0].row) == (1, 1)
+    assert "more than the context length of 60" in error.message
+
+
+def test_a_system_text_is_merged_into_a_question_with_images() -> None:
+    merged = merge_system(asked("a.png", "Which?", system="Be brief.")["messages"])
+
+    assert merged[0]["content"] == [
+        {"type": "text", "text": "Be brief.\n\n"},
+        {"type": "image", "image": "a.png"},
+        {"type": "text", "text": "Which?"},
+    ]
+
+
+def test_images_are_not_looked_for_in_a_text_model(tmp_path: Path) -> None:
+    volume = Volume(tmp_path, make_tiny_base(tmp_path / "base"))
+    files = {"train": str(tmp_path / volume.add_split("train", [asked("Which?")]))}
+
+    with pytest.raises(TrainerError, match=r"holds no image processor|cannot be read"):
+        make_mask(MaskJob(volume.base, files, str(tmp_path / "out"), images=str(tmp_path)))

@@ -143,8 +143,10 @@ def perform(
 def ask(client: TestClient, world: World, name: str, person: Person | None) -> Response:
     method, _, path = name.partition(" ")
     thing = {"/api/uploads": world.upload_id, "/api/runs/": world.run_id, "/api/imports": world.import_id}
-    thing["/api/evaluations/"] = world.baseline_id
-    path = path.replace("{id}", str(next((i for start, i in thing.items() if path.startswith(start)), "")))
+    thing |= {"/api/evaluations/": world.baseline_id, "/api/versions/": world.version_id}
+    path = path.replace("{name}", f"{'0' * 64}.png").replace(
+        "{id}", str(next((i for start, i in thing.items() if path.startswith(start)), ""))
+    )
     headers = {"cookie": person.cookies} if person else {}
     match method:
         case "POST":

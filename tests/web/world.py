@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -25,24 +26,33 @@ from tensorant_app.db.runs import Adapter, Run
 from tensorant_app.db.session import engines, now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain.connections import ConnectionKind
+from tensorant_app.domain.datasets import Record, Row, read_record
+from tensorant_app.domain.errors import Conflict
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.imports import ImportState
+from tensorant_app.domain.layouts import ColumnMapping, Layout
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.members import Role
 from tensorant_app.domain.run_form import blank_form
 from tensorant_app.domain.runs import RunPurpose, RunState
 from tensorant_app.domain.trials import TrialSettings
-from tensorant_app.domain.versions import VersionState
+from tensorant_app.domain.versions import KEYS, VersionState
 from tensorant_app.pages.import_mapper import FieldRow
+from tensorant_app.pages.import_rows import PickedRow
 from tensorant_app.pages.launch_words import LaunchCard
+from tensorant_app.services import edits
+from tensorant_app.services.batches import table_of
 from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
-from tensorant_app.services.imports import bad_rows_key, errors_key, preview_key, source_key
+from tensorant_app.services.image_cleaning import clean
+from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.imports import bad_rows_key, errors_key, preview_key, rows_key, source_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
 from tensorant_app.settings import get_settings
 from tests.factories import REPORT, ask_machine, connect, make_baseline, make_run, make_scorer, make_stray, make_version
 from tests.people import Person, make_person, sign_in
+from tests.pictures import picture
 from tests.plain_base import make_plain_base
 from trainer.contract import MASK, Split
 
@@ -84,6 +94,7 @@ def _in(place: str = "") -> Callable[[World], str]:
 
 
 _FORM = {"kind": "fractions", "train": "0.8", "validation": "0.1", "test": "0.1", "seed": "42"}
+_EXAMPLE = {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]}
 _MESSAGES = FieldRow("messages", "Messages", "messages", "")
 _IMPORT = _in("/data/imports/{world.import_id}")
 _VERSION = _in("/data/versions/{world.version_id}")
@@ -105,6 +116,11 @@ DATA_HANDLERS: dict[str, Case] = {
     "ProjectSettingsState.save_budget": Case(
         Role.ADMIN, lambda world, person: [{"budget": "200"}], _in("/settings"), names_ours=True
     ),
+    "SafetyState.load": Case(path=_in("/settings")),
+    "SafetyState.save_words": Case(Role.ADMIN, lambda world, person: [{"words": "falcon"}], _in("/settings")),
+    "SafetyState.save_address": Case(
+        Role.ADMIN, lambda world, person: [{"url": "https://a.example.com", "seconds": "60"}], _in("/settings")
+    ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
     "DataState.load": Case(path=_in("/data"), names_ours=True),
@@ -121,6 +137,46 @@ DATA_HANDLERS: dict[str, Case] = {
     "ImportPageState.cancel": Case(Role.MEMBER, path=_in("/data/imports/{world.upload_id}"), names_ours=True),
     "ImportPageState.make_version": Case(Role.MEMBER, lambda world, person: [_FORM], _IMPORT, names_ours=True),
     "FindingsState.load": Case(path=_IMPORT, names_ours=True),
+    "EditorState.load": Case(path=_IMPORT, names_ours=True),
+    "EditorState.pick": Case(arguments=lambda world, person: [2], path=_IMPORT, names_ours=True),
+    "EditorState.edit": Case(
+        arguments=lambda world, person: [True],
+        path=_IMPORT,
+        variables=lambda world: {"picked": PickedRow(2)},
+        names_ours=True,
+    ),
+    "EditorState.search": Case(
+        arguments=lambda world, person: [{"import-search": "Hi"}], path=_IMPORT, names_ours=True
+    ),
+    "EditorState.save": Case(
+        Role.MEMBER,
+        lambda world, person: [{"row-text": json.dumps(_EXAMPLE)}],
+        _IMPORT,
+        lambda world: {"picked": PickedRow(2)},
+        names_ours=True,
+    ),
+    "EditorState.leave_out": Case(
+        Role.MEMBER, path=_IMPORT, variables=lambda world: {"picked": PickedRow(2)}, names_ours=True
+    ),
+    "EditorState.put_back": Case(
+        Role.MEMBER,
+        path=lambda world: left_out_in(world),
+        variables=lambda world: {"picked": PickedRow(2)},
+        names_ours=True,
+    ),
+    "EditorState.undo": Case(
+        Role.MEMBER,
+        path=lambda world: left_out_in(world),
+        variables=lambda world: {"picked": PickedRow(2)},
+        names_ours=True,
+    ),
+    "EditorState.append": Case(
+        Role.MEMBER,
+        lambda world, person: [{"other-file": other_import(world)}],
+        _IMPORT,
+        lambda world: {"picked": PickedRow(2)},
+        names_ours=True,
+    ),
     "MapperState.load": Case(path=_IMPORT, names_ours=True),
     "MapperState.choose_layout": Case(arguments=lambda world, person: ["chat"], path=_IMPORT, names_ours=True),
     "MapperState.choose_column": Case(
@@ -138,12 +194,21 @@ DATA_HANDLERS: dict[str, Case] = {
     "VersionPageState.merge_system": Case(
         Role.MEMBER, lambda world, person: [True], lambda world: draft_path(world), names_ours=True
     ),
+    "VersionPageState.look_again": Case(Role.MEMBER, path=_VERSION, names_ours=True),
+    "ComparisonState.load": Case(path=_VERSION, names_ours=True),
+    "ComparisonState.compare": Case(
+        arguments=lambda world, person: [other_version(world)], path=_VERSION, names_ours=True
+    ),
+    "DeletionState.ask": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
+    "DeletionState.delete": Case(Role.ADMIN, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.cancel_check": Case(Role.MEMBER, path=lambda world: checking_path(world), names_ours=True),
     "TokensState.load": Case(path=_VERSION, names_ours=True),
     "TokensState.ask": Case(arguments=lambda world, person: ["4,096"], path=_VERSION, names_ours=True),
     "RowsState.load": Case(path=_VERSION, names_ours=True),
+    "RowsState.search": Case(arguments=lambda world, person: [{"rows-search": "Hi"}], path=_VERSION, names_ours=True),
+    "RowsState.count": Case(path=_in("/data/versions/{world.version_id}?q=Hi"), names_ours=True),
     "RowsState.pick": Case(arguments=lambda world, person: [1], path=_VERSION, names_ours=True),
     "BaselineState.load": Case(path=_in("/baseline"), names_ours=True),
     "BaselineState.watch": Case(path=_in("/baseline"), names_ours=True),
@@ -268,10 +333,15 @@ RUN_HANDLERS: dict[str, Case] = {
             ("pause", RunState.TRAINING, ()),
             ("resume", RunState.PAUSED, ()),
             ("verify", RunState.NEEDS_RECOVERY, ()),
-            ("extend", RunState.NEEDS_RECOVERY, ({"maximum_runtime_hours": "12"},)),
             ("confirm_absent", RunState.LAUNCHING, ()),
         )
     },
+    "LimitState.extend": Case(
+        Role.MEMBER,
+        lambda world, person: [{"maximum_runtime_hours": "12"}],
+        lambda world: run_in(world, RunState.NEEDS_RECOVERY),
+        names_ours=True,
+    ),
     "MachineActions.retry_cleanup": Case(
         Role.MEMBER, lambda world, person: [str(machine_in(world, MachineState.RELEASE_FAILED))], names_ours=True
     ),
@@ -351,7 +421,9 @@ ROUTES: dict[str, Case] = {
     "GET /api/runs/{id}/job-files.zip": Case(names_ours=True),
     "GET /api/imports/{id}/errors.jsonl": Case(names_ours=True),
     "GET /api/imports/{id}/bad-rows.jsonl": Case(names_ours=True),
+    "GET /api/versions/{id}/rows": Case(names_ours=True),
     "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
+    "GET /api/versions/{id}/images/{name}": Case(names_ours=True),
 }
 """Every route that asks who is calling."""
 
@@ -387,7 +459,9 @@ def make_world() -> World:
     store().put("adapters/x.zip", b"zip")
     store().put(errors_key(source.id), b'{"row": 1, "line": 1, "path": "", "code": "not_json", "message": "No."}\n')
     store().put(bad_rows_key(source.id), b"{}\n")
+    put_rows(source.id)
     put_examples(frozen_key(REPORT["content_sha256"]))
+    store().put(f"imports/{source.id}/{THUMBNAILS}/{'0' * 64}.webp", clean(picture(size=(320, 200))).thumbnail)
     return World(
         people=people | {Role.OWNER: owner},
         stranger=stranger,
@@ -478,13 +552,54 @@ def waiting_import(world: World) -> str:
 
 def put_preview(import_id: UUID) -> None:
     """A table of which no layout is recognised waits to be mapped."""
-    rows = [[1, 1, {"messages": [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Ho"}]}]]
+    rows = [[1, 1, _EXAMPLE]]
     found = {"kind": "jsonl", "wrapping": "", "columns": ["messages"], "mapping": None, "question": "Which?"}
     store().put(preview_key(import_id), json.dumps({**found, "records": rows}).encode())
     store().put(source_key(import_id), json.dumps(rows[0][2]).encode())
     with unit_of_work() as session:
         row = session.get_one(Import, import_id)
         row.arrived = row.previewed = True
+
+
+def left_out_in(world: World) -> str:
+    """The page of a file of which somebody left out a row."""
+    with suppress(Conflict), unit_of_work() as session:
+        edits.leave_out(session, world.people[Role.OWNER].caller, world.import_id, [2])
+    return f"/projects/{world.project_id}/data/imports/{world.import_id}"
+
+
+def other_import(world: World) -> str:
+    """Another file of the dataset that was read; made once a person."""
+    with unit_of_work() as session:
+        source = session.get_one(Import, world.import_id)
+        other = Import(**source.model_dump() | {"id": uuid4(), "file_name": "more.jsonl"})
+        session.add(other)
+    put_rows(other.id)
+    return str(other.id)
+
+
+def put_rows(import_id: UUID, count: int = 3) -> None:
+    """What the reading of a file of a few rows leaves in the store."""
+    with unit_of_work() as session:
+        row = session.get_one(Import, import_id)
+        row.rows = row.accepted = count
+    rows = [read_record(Record(n, n, json.dumps(_EXAMPLE)), ColumnMapping(Layout.CHAT)) for n in range(1, count + 1)]
+    file = io.BytesIO()
+    pq.write_table(table_of([one for one in rows if isinstance(one, Row)]), file)
+    store().put(rows_key(import_id), file.getvalue())
+
+
+def other_version(world: World) -> str:
+    """Of the same dataset and the same rows."""
+    with unit_of_work() as session:
+        version = session.get_one(DatasetVersion, world.version_id)
+        values = {
+            **version.model_dump(),
+            "id": uuid4(),
+            "number": 1_000 + len(session.exec(select(DatasetVersion)).all()),
+        }
+        session.add(DatasetVersion(**values))
+        return str(values["id"])
 
 
 def failed_run(world: World) -> UUID:
@@ -550,10 +665,19 @@ def _steady(table: sa.Table) -> list[sa.Column[Any]]:
 
 def put_examples(folder: str, lengths: Sequence[int] = (2,)) -> None:
     """A row of each length in each split, with its mask."""
-    example = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
+    content = [{"type": "image", "image": f"{'0' * 64}.png"}, {"type": "text", "text": "Hi"}]
+    example = json.dumps({"messages": [{"role": "user", "content": content}]})
     rows = [*range(1, len(lengths) + 1)]
     for split in Split:
         _put_table(f"{folder}/{split.value}.parquet", {"row": rows, "example": [example] * len(rows)})
+    places = [(split.value, row) for split in Split for row in rows]
+    keys = {
+        "split": [split for split, _ in places],
+        "row": [row for _, row in places],
+        "sha256": [bytes(32)] * len(places),
+        "question_key": [bytes(16)] * len(places),
+    }
+    _put_table(f"{folder}/{KEYS}", keys)
     mask = [
         {"split": split.value, "row": row, "tokens": tokens, "longest": tokens, "trained_tokens": 1 + tokens // 9}
         for split in Split

@@ -1,0 +1,109 @@
+"""What people change in the rows of an import before a version of it is frozen: steps that are only ever added.
+
+The file and its rows stay as they were read. What counts is folded from the steps; an undo is a step as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+
+class EditKind(StrEnum):
+    LEAVE_OUT = "leave_out"
+    CHANGE = "change"
+    PUT_BACK = "put_back"
+    """As the file has it, whatever was done to it."""
+    APPEND = "append"
+    """All rows of another file, behind the ones that are there."""
+    UNDO = "undo"
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """One step; `id` grows with time."""
+
+    id: int
+    kind: EditKind
+    rows: tuple[int, ...] = ()
+    """For APPEND one number: what is added to the numbers of the other file's rows."""
+    example: str = ""
+    """For CHANGE: the row as it is trained from now on."""
+    was_rejected: bool = False
+    """For CHANGE: the file's own row cannot be trained."""
+    source: str = ""
+    """For APPEND: the other import."""
+    added: int = 0
+    """For APPEND: how many rows the other file gives."""
+    undoes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    source: str
+    offset: int
+    rows: int
+
+
+@dataclass(slots=True)
+class Overlay:
+    """What the steps come to."""
+
+    left_out: set[int] = field(default_factory=set)
+    changed: dict[int, str] = field(default_factory=dict)
+    mended: set[int] = field(default_factory=set)
+    """Changed rows that the file's own reading rejected."""
+    appended: list[Appended] = field(default_factory=list)
+
+    def ready(self, accepted: int) -> int:
+        """How many rows a version is made of."""
+        return accepted + len(self.mended) + sum(one.rows for one in self.appended) - len(self.left_out)
+
+    def stored(self) -> dict[str, object]:
+        """The form of a job file; empty where nothing was changed."""
+        if not (self.left_out or self.changed or self.appended):
+            return {}
+        appended = [[one.source, one.offset] for one in self.appended]
+        return {"left_out": sorted(self.left_out), "changed": list(self.changed.items()), "appended": appended}
+
+
+def standing(edits: Iterable[Edit]) -> list[Edit]:
+    """The steps that were not undone, oldest first."""
+    kept: dict[int, Edit] = {}
+    for edit in edits:
+        if edit.kind is EditKind.UNDO:
+            kept.pop(edit.undoes or 0, None)
+        else:
+            kept[edit.id] = edit
+    return list(kept.values())
+
+
+def fold(edits: Iterable[Edit]) -> Overlay:
+    made = Overlay()
+    for edit in standing(edits):
+        match edit.kind:
+            case EditKind.LEAVE_OUT:
+                made.left_out |= set(edit.rows)
+            case EditKind.CHANGE:
+                (row,) = edit.rows
+                made.changed[row] = edit.example
+                made.left_out.discard(row)
+                if edit.was_rejected:
+                    made.mended.add(row)
+            case EditKind.PUT_BACK:
+                made.left_out -= set(edit.rows)
+                made.mended -= set(edit.rows)
+                for row in edit.rows:
+                    made.changed.pop(row, None)
+            case EditKind.APPEND:
+                made.appended.append(Appended(edit.source, edit.rows[0], edit.added))
+    return made
+
+
+def origin(row: int, appended: Iterable[Appended], first: Mapping[str, str], own: str) -> tuple[str, int]:
+    """File and number there of a row. `first` names the files of the imports; `own` is the first one's name."""
+    for one in sorted(appended, key=lambda one: -one.offset):
+        if row > one.offset:
+            return first[one.source], row - one.offset
+    return own, row

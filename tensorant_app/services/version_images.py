@@ -1,0 +1,66 @@
+"""The images of a version: those that its rows name, carried along from the imports that the rows come from."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from uuid import UUID
+
+from sqlmodel import Session
+
+from tensorant_app.db.datasets import DatasetVersion
+from tensorant_app.domain.errors import Invalid, NotFound
+from tensorant_app.domain.images import STORED_NAME, stored_images
+from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.services.connections import store
+from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.lookup import own_row
+
+
+def carry_images(splits: Iterable[Path], folders: Sequence[Path], target: Path) -> int:
+    """Put every image that a row of the splits names into `target`, once; answers how many there are."""
+    import pyarrow.parquet as pq
+
+    carried: set[str] = set()
+    target.mkdir(exist_ok=True)
+    for path in splits:
+        with pq.ParquetFile(path) as file:
+            for batch in file.iter_batches(256, columns=["example"], use_threads=False):
+                for text in batch.column("example").to_pylist():
+                    for name in stored_images(json.loads(text)):
+                        if STORED_NAME.fullmatch(name) and name not in carried:
+                            carried.add(name)
+                            link_file(_found(name, folders), target / name)
+    return len(carried)
+
+
+def _found(name: str, folders: Sequence[Path]) -> Path:
+    for folder in folders:
+        if (folder / name).is_file():
+            return folder / name
+    raise Invalid(
+        {"images": f"A row names the image {name[:12]}…, which came with another import. Leave that row out."}
+    )
+
+
+def link_file(source: str | Path, target: str | Path) -> None:
+    """Images never change, so one file under two names will do; a copy where the disk knows no links."""
+    try:
+        os.link(source, target)
+    except OSError:
+        shutil.copyfile(source, target)
+
+
+def find_thumbnail(session: Session, caller: Caller, version_id: UUID, name: str) -> Path:
+    """A small WebP of an image that the version's rows name."""
+    caller.require(Permission.SEE)
+    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    if STORED_NAME.fullmatch(name):
+        for import_id in (version.import_id, *version.split.get("files", {}).values()):
+            file = store().fetch(f"imports/{import_id}/{THUMBNAILS}") / f"{name.partition('.')[0]}.webp"
+            if file.is_file():
+                return file
+    raise NotFound("There is no such image here.")
