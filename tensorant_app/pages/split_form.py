@@ -41,8 +41,7 @@ _NAMES = {
 }
 _OF_FILES = (Split.VALIDATION, Split.TEST)
 THIS_FILE = Option("this", "This file")
-"""Its value is not empty: a browser sends the words of an option whose value is."""
-"""The first of the files that a split can come from."""
+"""The first of the files that a split can come from. Not an empty value: a browser sends the words of such an option."""
 
 
 def split_fields(others: rx.Var[list[Option]]) -> list[rx.Component]:
@@ -75,7 +74,8 @@ def read_rest(form: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_files(form: Mapping[str, Any]) -> dict[Split, UUID]:
-    chosen = {split: str(form.get(f"{split.value}_file", "")) for split in _OF_FILES}
+    # A field that is not shown is told as null.
+    chosen = {split: str(form.get(f"{split.value}_file") or "") for split in _OF_FILES}
     try:
         return {split: UUID(text) for split, text in chosen.items() if text not in ("", THIS_FILE.value)}
     except ValueError:

@@ -325,6 +325,12 @@ class TestSplitForm:
         }
         assert read_rest(SHARES)["keep"] is Keep.BEGINNINGS
 
+    def test_a_browser_tells_fields_that_are_not_shown_as_null(self) -> None:
+        form = {**SHARES, "validation_file": None, "test_file": None}
+
+        assert read_rest(form)["files"] == {}
+        assert read_shares(form) == Fractions(0.8, 0.1, 0.1)
+
     @pytest.mark.parametrize(("typed", "field"), [({"keep": "all"}, "keep"), ({"test_file": "x"}, "test_file")])
     def test_what_stands_in_no_list_is_refused(self, typed: dict[str, str], field: str) -> None:
         with pytest.raises(Invalid) as refused:
