@@ -89,7 +89,8 @@ class MapperState(AppState):
         """The page follows by itself from here on."""
         text, chosen = segment(self, "imports"), Chosen(self.layout, self._chosen())
         await self._do(lambda session, caller: import_previews.start_reading(session, caller, id_of(text), chosen))
-        self.is_there = bool(self.error)
+        if not self.error:
+            self.is_there = False
 
     def _names(self) -> list[str]:
         return [option.value for option in self.columns]

@@ -120,9 +120,10 @@ def test_a_finding_names_its_place_once_and_never_what_it_found() -> None:
 
 
 def test_every_kind_has_a_sentence() -> None:
-    sentences = {Finding(code, "messages[0].content").sentence for code in SafetyCode}
+    ours = set(SafetyCode) - {SafetyCode.CLASSIFIER}  # which gives its own reasons
+    sentences = {Finding(code, "messages[0].content").sentence for code in ours}
 
-    assert len(sentences) == len(SafetyCode)
+    assert len(sentences) == len(ours)
     assert all(sentence.startswith("messages[0].content holds what looks like a") for sentence in sentences)
 
 

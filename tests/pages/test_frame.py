@@ -15,6 +15,7 @@ from tensorant_app.pages.frame import ProjectState
 from tensorant_app.pages.imports import ImportPageState
 from tensorant_app.pages.machine_actions import MachineActions
 from tensorant_app.pages.run_actions import RunActions
+from tensorant_app.pages.scorings import ScoringState
 from tensorant_app.pages.versions import VersionPageState
 from tensorant_app.pages.words import ago, count, parameters, share, size, span
 from tensorant_app.state import AppState
@@ -108,7 +109,8 @@ def test_a_refused_key_is_said_on_every_page_until_the_account_answers(owner: Pe
     ("kind", "handler", "left_open"),
     [
         (RunActions, "close", {"is_launch_open": True, "is_rename_open": True}),
-        (BaselineState, "load", {"asks_start": True, "asks_cancel": "some"}),
+        (BaselineState, "load", {"asks_cancel": "some"}),
+        (ScoringState, "close", {"is_open": True}),
         (ImportPageState, "load", {"asks_cancel": True}),
         (VersionPageState, "load", {"asks_freeze": True}),
     ],

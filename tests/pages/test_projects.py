@@ -15,6 +15,7 @@ from tensorant_app.pages.baseline import BaselineState
 from tensorant_app.pages.overview import OverviewState
 from tensorant_app.pages.project_settings import ProjectSettingsState
 from tensorant_app.pages.projects import NewProjectState, ProjectsState
+from tensorant_app.pages.scorings import ScoringState
 from tensorant_app.settings import get_settings
 from tests.factories import make_baseline, make_project, make_run, make_version
 from tests.pages.conftest import visit
@@ -123,16 +124,17 @@ def test_a_baseline_is_started_on_a_frozen_version_and_cancelled(
 
     state = visit(BaselineState, viewer, path, "load")
     assert [(row.state, row.exact) for row in state.rows] == [("completed", "10.0 %")]
-    state.chosen = str(version.id)
-    run(call(state, "start"))
-    assert "viewer" in state.error
+    dialog = visit(ScoringState, viewer, path, "enter")
+    dialog.version = str(version.id)
+    run(call(dialog, "start"))
+    assert "viewer" in dialog.error
 
+    dialog = visit(ScoringState, owner, path, "enter", "ask_base")
+    assert (dialog.is_open, dialog.version) == (True, str(version.id))
+    run(call(dialog, "start"))
+    assert (dialog.error, dialog.is_open) == ("", False)
     state = visit(BaselineState, owner, path, "load")
-    run(call(state, "ask_start", True))
-    assert (state.asks_start, state.chosen) == (True, str(version.id))
-    run(call(state, "start"))
-    run(call(state, "load"))
-    assert (state.error, state.asks_start, state.rows[0].state) == ("", False, "queued")
+    assert state.rows[0].state == "queued"
     run(call(state, "ask_cancel", state.rows[0].id))
     run(call(state, "cancel"))
     run(call(state, "load"))
