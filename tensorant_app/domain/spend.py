@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from tensorant_app.domain.money import FREE, ZERO, HourlyRate, Money
@@ -116,13 +117,24 @@ def cap(rate: HourlyRate, limit: timedelta) -> Money:
     return rate.cost_of(limit)
 
 
-def corrections(booked: Mapping[datetime, Money], billed: Mapping[datetime, Money]) -> dict[datetime, Money]:
+def by_hour(amounts: Iterable[tuple[datetime, Money]]) -> dict[datetime, Money]:
+    """Sums of what begins in each UTC hour: a provider stamps a begun hour now with its minute, now with its border."""
+    hours: defaultdict[datetime, Money] = defaultdict(lambda: ZERO)
+    for start, amount in amounts:
+        hours[start.astimezone(UTC).replace(minute=0, second=0, microsecond=0)] += amount
+    return dict(hours)
+
+
+def corrections(
+    booked: Mapping[datetime, Money], billed: Mapping[datetime, Money], *, is_whole: bool = True
+) -> dict[datetime, Money]:
     """Per hour, what must be booked so that the ledger says what the bill says now; hours that agree are left out.
 
-    An hour that a later bill does not name stays as it is booked: an answer with a hole is no correction.
+    An hour that a later bill does not name stays as it is booked: an answer with a hole is no correction. One of which
+    some records could not be read takes nothing back: the missing piece may be among them.
     """
     changed = {start: amount - booked.get(start, ZERO) for start, amount in billed.items()}
-    return {start: change for start, change in sorted(changed.items()) if change}
+    return {start: change for start, change in sorted(changed.items()) if change and (is_whole or change > ZERO)}
 
 
 def next_bill(bill: Bill, *, has_changed: bool, covers_until: datetime | None, amount: Money, now: datetime) -> Bill:

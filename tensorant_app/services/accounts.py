@@ -27,7 +27,7 @@ from tensorant_app.domain.machines import LIFECYCLE, LISTED, MachineState, Prese
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
-from tensorant_app.providers.base import Listed, Provider, sight
+from tensorant_app.providers.base import Listed, Provider, sight_own
 from tensorant_app.services.connections import installation_of, provider_for
 from tensorant_app.services.machine_steps import TEND, reanchor, take, tell_user
 from tensorant_app.services.machines import POLL as POLL
@@ -147,13 +147,14 @@ def compare(
     `last` is when the account was listed before.
     """
     ours: defaultdict[str, list[Listed]] = defaultdict(list)
+    by_id = {machine.provider_id: machine for machine in listed}
     for machine in listed:
         if machine.installation == installation:
             ours[machine.name].append(machine)
     changes = []
     for row in known:
-        found = ours.pop(row.name, ())
-        if change := _change(row, found, installation, at, last):
+        found = _with_known(row, ours.pop(row.name, ()), by_id)
+        if change := _change(row, found, at, last):
             changes.append(change)
     alive = {name: [m for m in found if m.presence is not Presence.GONE] for name, found in ours.items()}
     return Diff(changes, {name: found for name, found in alive.items() if found})
@@ -238,10 +239,17 @@ def open_account(session: Session, account_id: UUID, organization_id: UUID | Non
         session.add(Account(id=account_id, organization_id=organization_id))
 
 
-def _change(
-    row: Known, found: Sequence[Listed], installation: str, at: datetime, last: datetime | None
-) -> Change | None:
-    sighting = _sighting(row, found, installation, at)
+def _with_known(row: Known, found: Sequence[Listed], by_id: Mapping[str, Listed]) -> Sequence[Listed]:
+    """What bears its name, and what bears its id: one that somebody renamed, or whose environment is not told, is there."""
+    if len(found) == 1 and found[0].provider_id == row.provider_id:
+        return found
+    named = {machine.provider_id for machine in found}
+    ids = dict.fromkeys([*row.provider_ids, row.provider_id or ""])
+    return [*found, *(by_id[one] for one in ids if one in by_id and one not in named)]
+
+
+def _change(row: Known, found: Sequence[Listed], at: datetime, last: datetime | None) -> Change | None:
+    sighting = _sighting(row, found, at)
     if sighting.presence is Presence.ABSENT:
         # Before the delete call an absence of a machine to be deleted proves nothing.
         is_going = row.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}
@@ -274,13 +282,13 @@ def _says_the_same(row: Known, seen: Sighting) -> bool:
     return tuple(row.provider_ids) == seen.provider_ids and not (has_price and seen.rate != row.rate)
 
 
-def _sighting(row: Known, found: Sequence[Listed], installation: str, at: datetime) -> Sighting:
+def _sighting(row: Known, found: Sequence[Listed], at: datetime) -> Sighting:
     """The machine that the row knows by its id, where it is still there; else whatever bears its name."""
-    seen = sight(found, row.name, installation, at)
+    seen = sight_own(found, at)
     if len(found) > 1 and row.state is MachineState.HELD:
         own = [m for m in found if m.provider_id == row.provider_id and m.presence is not Presence.GONE]
         if own:
-            seen = replace(sight(own, row.name, installation, at), provider_ids=seen.provider_ids)
+            seen = replace(sight_own(own, at), provider_ids=seen.provider_ids)
     # A word that nobody knows yet: there is a machine, and it is billed.
     return replace(seen, presence=Presence.PRESENT) if seen.presence is Presence.UNKNOWN else seen
 
@@ -313,7 +321,7 @@ def _take_back(session: Session, account_id: UUID, unclaimed: Mapping[str, Seque
     final = select(Machine).where(col(Machine.name).in_(names), col(Machine.state).in_(list(LIFECYCLE.final)))
     for machine in session.exec(final):
         found = unclaimed[machine.name]
-        seen = sight(found, machine.name, found[0].installation or "", now)
+        seen = sight_own(found, now)
         if seen.presence not in LISTED and seen.presence is not Presence.UNKNOWN:
             continue
         _write(machine, Change(machine.id, seen, False, None, wakes=True))

@@ -26,6 +26,7 @@ from tensorant_app.domain.spend import (
     Bill,
     Rental,
     Spend,
+    by_hour,
     corrections,
     is_settled,
     next_bill,
@@ -88,15 +89,18 @@ def read_task(session: Session, machine_id: UUID) -> BillTask | None:
     return BillTask(machine.connection_id, ids, since, until)
 
 
-def note_bill(session: Session, machine_id: UUID, lines: Sequence[BillLine]) -> datetime | None:
-    """Book what changed; when to ask again, or None where the bill has been looked at for the last time."""
+def note_bill(
+    session: Session, machine_id: UUID, lines: Sequence[BillLine], *, trouble: str | None = None
+) -> datetime | None:
+    """Book what changed; when to ask again, or None where the bill has been looked at for the last time.
+
+    `trouble` says that some records could not be read: what could is booked, and the bill does not rest on it.
+    """
     machine, now = session.get_one(Machine, machine_id), now_of(session)
     row = _bill_row(session, machine_id)
-    billed: defaultdict[datetime, Money] = defaultdict(lambda: ZERO)
-    for line in lines:
-        billed[line.start] += line.amount
+    billed = by_hour((line.start, line.amount) for line in lines)
     booked = _booked(session, machine_id)
-    changes = corrections(booked, billed)
+    changes = corrections(booked, billed, is_whole=trouble is None)
     for hour, amount in changes.items():
         session.add(
             SpendEntry(
@@ -110,8 +114,10 @@ def note_bill(session: Session, machine_id: UUID, lines: Sequence[BillLine]) -> 
         )
     covers = max((line.end for line in lines), default=row.covers_until)
     amount = Money.total([*booked.values(), *changes.values()])
-    bill = next_bill(_as_bill(row), has_changed=bool(changes), covers_until=covers, amount=amount, now=now)
+    has_changed = bool(changes) or trouble is not None
+    bill = next_bill(_as_bill(row), has_changed=has_changed, covers_until=covers, amount=amount, now=now)
     _write(row, bill)
+    row.problem = trouble
     if row.settled_at is None and is_settled(bill, machine.released_at, now):
         row.settled_at = now
     return next_sync(_as_bill(row), machine.released_at, now)
@@ -172,7 +178,4 @@ def _write(row: MachineBill, bill: Bill) -> None:
 
 def _booked(session: Session, machine_id: UUID) -> dict[datetime, Money]:
     rows = session.exec(select(SpendEntry).where(SpendEntry.machine_id == machine_id))
-    booked: defaultdict[datetime, Money] = defaultdict(lambda: ZERO)
-    for row in rows:
-        booked[row.hour] += row.amount
-    return dict(booked)
+    return by_hour((row.hour, row.amount) for row in rows)

@@ -82,7 +82,13 @@ def sort_out(session: Session, listed: Sequence[Listed], installation: str, now:
         if why := _why_gone(row, now):
             ids = [machine.provider_id for machine in found]
             doomed.append(Doomed(row.id, name, row.outputs_key, ids, why))
-    return Sweep(doomed, strays)
+    nameless = [machine for machine in listed if not machine.installation and machine.presence is not Presence.GONE]
+    known = _rows_known(session, [machine.provider_id for machine in [*strays, *nameless]])
+    seen = {one.machine_id for one in doomed}
+    for provider_id, row in known.items():
+        if row.id not in seen and (why := _why_gone(row, now)):
+            doomed.append(Doomed(row.id, row.name, row.outputs_key, [provider_id], why))
+    return Sweep(doomed, [one for one in strays if one.provider_id not in known])
 
 
 def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> None:
@@ -207,6 +213,16 @@ def _rows_named(session: Session, names: Sequence[str]) -> Mapping[str, _Row]:
     for start in range(0, len(names), 500):
         query = sa.select(*columns).where(col(Machine.name).in_(names[start : start + 500]))
         found |= {row.name: _Row(*row) for row in session.execute(query)}
+    return found
+
+
+def _rows_known(session: Session, ids: Sequence[str]) -> Mapping[str, _Row]:
+    """Rows of machines that go by another name now, or tell no environment, by their ids."""
+    columns = [getattr(Machine, name) for name in _Row.__dataclass_fields__]
+    found: dict[str, _Row] = {}
+    for start in range(0, len(ids), 500):
+        query = sa.select(*columns).where(col(Machine.provider_id).in_(ids[start : start + 500]))
+        found |= {row.provider_id: _Row(*row) for row in session.execute(query)}
     return found
 
 

@@ -13,6 +13,7 @@ from tensorant_app.domain.spend import (
     Bill,
     Rental,
     SpendState,
+    by_hour,
     cap,
     corrections,
     estimate,
@@ -96,6 +97,22 @@ class TestBill:
         said = {NIGHT: Money(300), after(1): Money(650), after(3): Money(40)}
 
         assert corrections(booked, said) == {after(1): Money(-50), after(3): Money(40)}
+
+    def test_pieces_of_an_hour_are_added_however_they_are_stamped(self) -> None:
+        half = NIGHT + timedelta(minutes=30)
+        berlin = half.astimezone(timezone(timedelta(hours=5, minutes=30)))
+
+        assert by_hour([(NIGHT, Money(3)), (half, Money(4)), (after(1), Money(5))]) == {
+            NIGHT: Money(7),
+            after(1): Money(5),
+        }
+        assert by_hour([(berlin, Money(4))]) == {NIGHT: Money(4)}
+
+    def test_a_bill_that_was_read_in_part_takes_nothing_back(self) -> None:
+        booked = {NIGHT: Money(300), after(1): Money(700)}
+        said = {NIGHT: Money(200), after(1): Money(750), after(2): Money(4)}
+
+        assert corrections(booked, said, is_whole=False) == {after(1): Money(50), after(2): Money(4)}
 
     def test_many_small_amounts_add_up_exactly(self) -> None:
         hours = [(after(n), Money.from_provider(0.1)) for n in range(10)]
