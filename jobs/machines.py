@@ -17,6 +17,7 @@ from tensorant_app.domain.errors import AuthFailed, Denied, ProviderError, Trans
 from tensorant_app.domain.machines import (
     LIFECYCLE,
     LISTED,
+    RUNS_AGAIN,
     MachineState,
     Presence,
     Sighting,
@@ -109,7 +110,7 @@ def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileSt
     by_account = provider.rules.by_account
     if machine.state in _GOING:
         _release(lease, machine, provider, now)
-    if machine.state is MachineState.HELD and machine.stop_wanted_at is not None:
+    if _is_to_be_stopped(machine, now):
         _stop(lease, machine, provider)
     if volume is not None and machine.words_sent < machine.words_seq and machine.state in _TALKS:
         _say(lease, machine, volume)
@@ -135,13 +136,21 @@ def _release(lease: Lease, machine: MachineView, provider: Provider, now: dateti
     due = machine_steps.next_release(machine)
     if provider.rules.by_account and due is not None and now < due:
         return
-    problem = None
+    problem, retry_after = None, None
     try:
         provider.release(machine.name, machine.outputs_key, machine.known_ids)
     except ProviderError as error:
-        problem = error.message
+        problem, retry_after = error.message, error.retry_after
     with lease.write() as session:
-        machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules)
+        machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules, retry_after=retry_after)
+
+
+def _is_to_be_stopped(machine: MachineView, now: datetime) -> bool:
+    """One whose disk is kept; also where somebody started it again, and had time to fetch what lies there."""
+    if machine.state is MachineState.STOPPED:
+        is_up = machine.presence is Presence.PRESENT and machine.seen_at is not None
+        return is_up and machine.seen_at is not None and now >= machine.seen_at + RUNS_AGAIN
+    return machine.state is MachineState.HELD and machine.stop_wanted_at is not None
 
 
 def _stop(lease: Lease, machine: MachineView, provider: Provider) -> None:

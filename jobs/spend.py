@@ -25,6 +25,11 @@ def sync(lease: Lease) -> None:
         with reading(clock.now()) as session:
             task = spend.read_task(session, lease.subject_id)
             door = accounts.open_door(session, task.account_id) if task else None
+            quiet = accounts.quiet_until(session, task.account_id, clock.now()) if task else None
+        if quiet is not None:
+            with lease.write() as session:
+                lease.again(session, quiet)
+            return
         lines, trouble = _read(door.provider, task) if task is not None and door is not None else ([], None)
     except ProviderError as error:
         with lease.write() as session:

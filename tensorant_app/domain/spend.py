@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
@@ -54,6 +54,8 @@ class Rental:
     released_at: datetime | None
     disk_gb: int = 0
     """Billed on while the machine is stopped."""
+    prices: Sequence[tuple[datetime, HourlyRate]] = ()
+    """Since when it cost how much, where that ever changed: then they count, and not `rate` and `stopped_at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +103,25 @@ def estimate(rental: Rental, now: datetime) -> Money:
     if rental.rate is None or rental.began_at is None:
         return ZERO
     end = max(rental.released_at or now, rental.began_at)
+    if rental.prices:
+        return _by_prices(rental.prices, rental.began_at, end)
     computing = min(rental.stopped_at or end, end)
     cost = rental.rate.cost_of(computing - rental.began_at)
-    disk = HourlyRate(Money(own_disk_month(rental.disk_gb).micros // _HOURS_A_MONTH))
-    return cost + disk.cost_of(end - computing)
+    return cost + own_disk_rate(rental.disk_gb).cost_of(end - computing)
+
+
+def _by_prices(prices: Sequence[tuple[datetime, HourlyRate]], began: datetime, end: datetime) -> Money:
+    """Each price for its own time; the first holds from the beginning."""
+    starts = [began, *(min(max(at, began), end) for at, _ in prices[1:])]
+    return Money.total(
+        rate.cost_of(max(until - start, timedelta(0)))
+        for (_, rate), start, until in zip(prices, starts, [*starts[1:], end], strict=True)
+    )
+
+
+def own_disk_rate(disk_gb: int) -> HourlyRate:
+    """What an hour of a stopped Pod's own disk costs."""
+    return HourlyRate(Money(own_disk_month(disk_gb).micros // _HOURS_A_MONTH))
 
 
 def own_disk_month(disk_gb: int) -> Money:

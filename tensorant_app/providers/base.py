@@ -217,7 +217,14 @@ def sight_own(ours: Sequence[Listed], at: datetime) -> Sighting:
         return Sighting(at, Presence.ABSENT)
     ids = tuple(machine.provider_id for machine in alive or ours)
     uptime = float(shown.uptime_s) if shown.uptime_s is not None else None
-    return Sighting(at, shown.presence, ids, shown.provider_status, shown.rate, uptime)
+    twins = rate_of([machine for machine in alive if machine is not shown])
+    return Sighting(at, shown.presence, ids, shown.provider_status, shown.rate, twins, uptime)
+
+
+def rate_of(machines: Sequence[Listed]) -> HourlyRate | None:
+    """Of several together, as far as they say; None where none does."""
+    rates = [machine.rate.per_hour for machine in machines if machine.rate]
+    return HourlyRate(Money.total(rates)) if rates else None
 
 
 _ORDER = (

@@ -27,8 +27,9 @@ from tensorant_app.domain.machines import LIFECYCLE, LISTED, MachineState, Prese
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
-from tensorant_app.providers.base import Listed, Provider, sight_own
+from tensorant_app.providers.base import Listed, Provider, rate_of, sight_own
 from tensorant_app.services.connections import installation_of, provider_for
+from tensorant_app.services.machine_prices import note_price
 from tensorant_app.services.machine_steps import TEND, reanchor, take, tell_user
 from tensorant_app.services.machines import POLL as POLL
 
@@ -38,6 +39,7 @@ _SLACK = timedelta(seconds=30)
 """Uptimes are rounded and late: only one that is shorter by more than this is a new start."""
 _LAG = timedelta(seconds=5)
 """A container that began so shortly before the last look may not have been shown by it."""
+_LONGEST_QUIET = timedelta(hours=1)
 _LIVE = frozenset(MachineState) - LIFECYCLE.final
 
 
@@ -186,6 +188,21 @@ def note_unreachable(session: Session, account_id: UUID, error: ProviderError) -
         return
     account.problem_since = account.problem_since or now_of(session)
     account.problem, account.is_refused = error.message, isinstance(error, AuthFailed)
+    note_pause(session, account_id, error.retry_after or timedelta(0))
+
+
+def note_pause(session: Session, account_id: UUID, pause: timedelta) -> None:
+    """What one call was told holds for all: looks, the sweep and bills leave the provider alone for so long."""
+    account = session.get(Account, account_id)
+    if account is not None and (pause or account.quiet_until is not None):
+        account.quiet_until = now_of(session) + pause if pause else None
+
+
+def quiet_until(session: Session, account_id: UUID, now: datetime) -> datetime | None:
+    """When the provider may be asked again; None: now. A clock that went back does not prolong it."""
+    account = session.get(Account, account_id)
+    until = account.quiet_until if account else None
+    return until if until is not None and now < until <= now + _LONGEST_QUIET else None
 
 
 def look_again(session: Session, account_id: UUID) -> None:
@@ -196,7 +213,7 @@ def look_again(session: Session, account_id: UUID) -> None:
         col(Machine.state).in_([MachineState.RELEASING, MachineState.RELEASE_FAILED]),
     )
     for machine in session.exec(stuck):
-        machine.release_sent_at = None
+        machine.release_sent_at = machine.retry_at = None
         promise(session, TEND, machine.id)
 
 
@@ -288,7 +305,8 @@ def _sighting(row: Known, found: Sequence[Listed], at: datetime) -> Sighting:
     if len(found) > 1 and row.state is MachineState.HELD:
         own = [m for m in found if m.provider_id == row.provider_id and m.presence is not Presence.GONE]
         if own:
-            seen = replace(sight_own(own, at), provider_ids=seen.provider_ids)
+            twins = rate_of([m for m in found if m not in own and m.presence is not Presence.GONE])
+            seen = replace(sight_own(own, at), provider_ids=seen.provider_ids, twins_rate=twins)
     # A word that nobody knows yet: there is a machine, and it is billed.
     return replace(seen, presence=Presence.PRESENT) if seen.presence is Presence.UNKNOWN else seen
 
@@ -296,7 +314,7 @@ def _sighting(row: Known, found: Sequence[Listed], at: datetime) -> Sighting:
 def _write(row: Machine, change: Change) -> None:
     seen = change.sighting
     is_new = (row.presence, row.provider_status) != (seen.presence, seen.provider_status) or change.is_restarted
-    row.presence = seen.presence
+    was, row.presence = row.presence, seen.presence
     if is_new or row.seen_at is None or seen.presence is Presence.ABSENT:
         row.seen_at = seen.at
     if seen.presence is Presence.ABSENT:
@@ -308,8 +326,7 @@ def _write(row: Machine, change: Change) -> None:
     row.billed_ids = sorted({*row.billed_ids, *seen.provider_ids})
     if row.provider_id not in seen.provider_ids and len(seen.provider_ids) == 1:
         row.provider_id = seen.provider_ids[0]
-    # A stopped machine says zero, and so does one that does not know yet: the last real price stays.
-    row.rate = seen.rate if seen.rate is not None and seen.rate.per_hour else row.rate
+    note_price(row, seen, was)
     if change.container is not None:
         row.container_began_at, row.container_uptime = change.container
     row.boots += change.is_restarted

@@ -345,7 +345,8 @@ def _create(session: Session, version: DatasetVersion, kind: EvaluationKind, cau
 def _next_ask(row: Evaluation, machine: MachineView, now: datetime) -> datetime | None:
     is_busy = machine.reason is MachineReason.BUSY
     since = row.waits_since or now
-    return next_ask(placement_of(row), refusals=row.refusals + 1, since=since, is_busy=is_busy, now=now)
+    due = next_ask(placement_of(row), refusals=row.refusals + 1, since=since, is_busy=is_busy, now=now)
+    return due and max(due, machine.retry_at or due)
 
 
 def _note_refusal(session: Session, row: Evaluation) -> None:

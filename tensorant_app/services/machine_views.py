@@ -72,6 +72,7 @@ class MachineView:
     release_sent_at: datetime | None
     release_tries: int
     release_problem: str | None
+    retry_at: datetime | None
     released_at: datetime | None
     absent_since: datetime | None
     absent_looks: int

@@ -32,8 +32,8 @@ from tensorant_app.domain.machines import (
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import FileStore, Rented, Storage
+from tensorant_app.services.machine_steps import MOST_PATIENCE, facts_of, next_look, reanchor, take, take_all, tell_user
 from tensorant_app.services.machine_steps import TEND as TEND
-from tensorant_app.services.machine_steps import facts_of, next_look, reanchor, take, take_all, tell_user
 from tensorant_app.services.machine_views import MachineView as MachineView
 from tensorant_app.services.machine_views import as_text
 from tensorant_app.services.machine_views import machine_of as machine_of
@@ -240,6 +240,7 @@ def note_answer_lost(session: Session, machine_id: UUID) -> None:
 def note_denied(session: Session, machine_id: UUID, refusal: ProviderError) -> None:
     machine = session.get_one(Machine, machine_id)
     if machine.state is MachineState.ASKED:
+        machine.retry_at = now_of(session) + refusal.retry_after if refusal.retry_after else None
         take(session, machine, Move("deny", _reason_of(refusal), refusal.message))
     tell_user(session, machine)
 
@@ -252,12 +253,15 @@ def note_never_asked(session: Session, machine_id: UUID) -> None:
         tell_user(session, machine)
 
 
-def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules) -> None:
+def note_release_sent(
+    session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules, retry_after: timedelta | None = None
+) -> None:
     """A delete call was made; one that failed is said aloud and repeated for ever."""
     machine = session.get_one(Machine, machine_id)
     machine.release_sent_at = now_of(session)
     machine.release_tries += 1
     machine.release_problem = problem
+    machine.retry_at = now_of(session) + min(retry_after, MOST_PATIENCE) if retry_after else None
     if machine.release_tries == 1 and machine.presence is not Presence.GONE:
         # Only looks after the delete count as proof.
         machine.absent_since, machine.absent_looks = None, 0

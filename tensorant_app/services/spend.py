@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -35,6 +36,7 @@ from tensorant_app.domain.spend import (
     window,
 )
 from tensorant_app.providers.base import BillLine
+from tensorant_app.services.machine_prices import prices_of
 from tensorant_app.services.machine_steps import BILL as BILL
 
 
@@ -134,8 +136,18 @@ def note_trouble(session: Session, machine_id: UUID, sentence: str, retry_after:
 
 def promise_all(session: Session) -> None:
     """Every rented machine whose bill does not rest."""
-    query = (
-        sa.select(col(Machine.id))
+    ensure(session, BILL, session.execute(_open_bills(session, col(Machine.id))).scalars())
+
+
+def unsettled(session: Session, account_id: UUID) -> list[str]:
+    """Names of an account's machines whose bill does not rest."""
+    query = _open_bills(session, col(Machine.name)).where(col(Machine.connection_id) == account_id)
+    return list(session.execute(query.order_by(col(Machine.created_at))).scalars())
+
+
+def _open_bills(session: Session, column: Any) -> sa.Select[Any]:
+    return (
+        sa.select(column)
         .outerjoin(MachineBill, col(MachineBill.machine_id) == col(Machine.id))
         .where(
             col(Machine.connection_id).is_not(None),
@@ -145,13 +157,12 @@ def promise_all(session: Session) -> None:
             sa.or_(col(Machine.released_at).is_(None), col(Machine.released_at) > now_of(session) - GIVEN_UP),
         )
     )
-    ensure(session, BILL, session.execute(query).scalars())
 
 
 def _rental(machine: Machine) -> Rental:
     began = machine.ask_sent_at if machine.state is not MachineState.ABSENT else None
     disk = int(machine.options.get("disk_gb", 0)) if machine.stopped_at else 0
-    return Rental(machine.rate, began, machine.stopped_at, machine.released_at, disk)
+    return Rental(machine.rate, began, machine.stopped_at, machine.released_at, disk, prices_of(machine))
 
 
 def _bills(session: Session, machines: Sequence[UUID]) -> Mapping[UUID, Bill]:

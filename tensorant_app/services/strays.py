@@ -18,7 +18,7 @@ from tensorant_app.db.promise import promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import note
 from tensorant_app.domain.errors import Conflict
-from tensorant_app.domain.machines import LATE, LIFECYCLE, RENTED, MachineReason, MachineState, Presence
+from tensorant_app.domain.machines import LATE, LIFECYCLE, RENTED, RUNS_AGAIN, MachineReason, MachineState, Presence
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
@@ -47,6 +47,8 @@ class Sweep:
 
     doomed: Sequence[Doomed]
     strays: Sequence[Listed]
+    running_again: Sequence[str] = ()
+    """Names of stopped machines that somebody started, and that had time enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,8 @@ def sort_out(session: Session, listed: Sequence[Listed], installation: str, now:
     for provider_id, row in known.items():
         if row.id not in seen and (why := _why_gone(row, now)):
             doomed.append(Doomed(row.id, row.name, row.outputs_key, [provider_id], why))
-    return Sweep(doomed, [one for one in strays if one.provider_id not in known])
+    running = [name for name, found in ours.items() if name in rows and _runs_again(rows[name], found)]
+    return Sweep(doomed, [one for one in strays if one.provider_id not in known], running)
 
 
 def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> None:
@@ -195,6 +198,14 @@ def _twins(row: _Row, found: Sequence[Listed]) -> list[Listed]:
     if len(found) < 2 or row.release_wanted_at is not None or row.state in LIFECYCLE.final:
         return []
     return [machine for machine in found if machine.provider_id != row.provider_id]
+
+
+def _runs_again(row: _Row, found: Sequence[Listed]) -> bool:
+    """By the uptime that the list tells, so that nothing else is needed."""
+    if row.state is not MachineState.STOPPED or row.release_wanted_at is not None:
+        return False
+    up = [one.uptime_s or 0 for one in found if one.presence is Presence.PRESENT]
+    return max(up, default=0) >= RUNS_AGAIN.total_seconds()
 
 
 def _why_gone(row: _Row, now: datetime) -> str | None:

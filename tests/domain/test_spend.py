@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -97,6 +98,14 @@ class TestBill:
         said = {NIGHT: Money(300), after(1): Money(650), after(3): Money(40)}
 
         assert corrections(booked, said) == {after(1): Money(-50), after(3): Money(40)}
+
+    def test_each_price_counts_for_its_own_time(self) -> None:
+        prices = [(after(-1), HourlyRate.dollars(1)), (after(1), HourlyRate.dollars(2)), (after(3), FREE)]
+        rental = Rental(HourlyRate.dollars(2), NIGHT, None, None, prices=prices)
+
+        assert estimate(rental, after(2)) == Money.dollars(3)
+        assert estimate(rental, after(9)) == Money.dollars(5)
+        assert estimate(replace(rental, released_at=after(1.5)), after(9)) == Money.dollars(2)
 
     def test_pieces_of_an_hour_are_added_however_they_are_stamped(self) -> None:
         half = NIGHT + timedelta(minutes=30)

@@ -150,6 +150,23 @@ class TestCreating:
         assert caught.value.request_id == "req-7"
         assert answers.sent == ["POST /v2/pods"]
 
+    @pytest.mark.parametrize(
+        ("headers", "wanted"),
+        [
+            ({"Retry-After": "17"}, 17),
+            ({"Retry-After": "Thu, 03 Dec 2026 09:30:20 GMT", "Date": "Thu, 03 Dec 2026 09:30:00 GMT"}, 20),
+            ({"Retry-After": "Thu, 03 Dec 2020 09:30:20 GMT"}, 0),
+            ({"Retry-After": "Thu, 03 Dec 2099 09:30:20 GMT"}, 3600),
+            ({"Retry-After": "soon"}, None),
+        ],
+    )
+    def test_the_pause_is_told_in_seconds_or_by_the_clock(self, headers: dict[str, str], wanted: int | None) -> None:
+        with pytest.raises(Denied) as caught:
+            account(Answers(problem(429, "slow down", **headers))).create(a_request())
+
+        told = caught.value.retry_after
+        assert (None if told is None else told.total_seconds()) == wanted
+
     @pytest.mark.parametrize(("status", "words"), [(401, "does not accept"), (403, "may not start a Pod")])
     def test_a_key_that_may_not_is_told_apart_from_a_refusal(self, status: int, words: str) -> None:
         with pytest.raises(AuthFailed, match=words):
