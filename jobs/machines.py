@@ -142,7 +142,8 @@ def _release(lease: Lease, machine: MachineView, provider: Provider, now: dateti
     except ProviderError as error:
         problem, retry_after = error.message, error.retry_after
     with lease.write() as session:
-        machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules, retry_after=retry_after)
+        machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules)
+        machines.note_patience(session, machine.id, retry_after)
 
 
 def _is_to_be_stopped(machine: MachineView, now: datetime) -> bool:

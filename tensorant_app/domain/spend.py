@@ -142,16 +142,18 @@ def by_hour(amounts: Iterable[tuple[datetime, Money]]) -> dict[datetime, Money]:
     return dict(hours)
 
 
-def corrections(
-    booked: Mapping[datetime, Money], billed: Mapping[datetime, Money], *, is_whole: bool = True
-) -> dict[datetime, Money]:
+def corrections(booked: Mapping[datetime, Money], billed: Mapping[datetime, Money]) -> dict[datetime, Money]:
     """Per hour, what must be booked so that the ledger says what the bill says now; hours that agree are left out.
 
-    An hour that a later bill does not name stays as it is booked: an answer with a hole is no correction. One of which
-    some records could not be read takes nothing back: the missing piece may be among them.
+    An hour that a later bill does not name stays as it is booked: an answer with a hole is no correction.
     """
     changed = {start: amount - booked.get(start, ZERO) for start, amount in billed.items()}
-    return {start: change for start, change in sorted(changed.items()) if change and (is_whole or change > ZERO)}
+    return {start: change for start, change in sorted(changed.items()) if change}
+
+
+def raises_alone(changes: Mapping[datetime, Money]) -> dict[datetime, Money]:
+    """Of a bill that was read in part: it takes nothing back, for the missing piece may be what could not be read."""
+    return {start: change for start, change in changes.items() if change > ZERO}
 
 
 def next_bill(bill: Bill, *, has_changed: bool, covers_until: datetime | None, amount: Money, now: datetime) -> Bill:

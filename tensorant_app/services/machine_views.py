@@ -22,6 +22,7 @@ from tensorant_app.providers.base import FileStore, MachineRequest, Storage
 from trainer.contract import RESULT, STATUS, Outcome, Phase, Result, Status, dump, load
 
 R = TypeVar("R")
+W = TypeVar("W", Status, Result)
 
 _LARGEST = 1 << 20
 """Bytes. What a machine says of itself is far shorter."""
@@ -182,13 +183,14 @@ def read_report(volume: FileStore, machine: MachineView) -> tuple[Status | None,
 
     A file that cannot be understood was not heard. Raises what the volume raises.
     """
-    status = read_file(volume, f"{machine.outputs_key}/{STATUS}", Status)
-    result = read_file(volume, f"{machine.outputs_key}/{RESULT}", Result)
-    own = (machine.name, machine.attempt)
-    return (
-        status if status and (status.machine, status.attempt) == own else None,
-        result if result and (result.machine, result.attempt) == own else None,
-    )
+    status = _read(volume, f"{machine.outputs_key}/{STATUS}", Status, machine)
+    result = _read(volume, f"{machine.outputs_key}/{RESULT}", Result, machine)
+    return status, result
+
+
+def _read(volume: FileStore, key: str, cls: type[W], machine: MachineView) -> W | None:
+    found = read_file(volume, key, cls)
+    return found if found is not None and (found.machine, found.attempt) == (machine.name, machine.attempt) else None
 
 
 def read_file(volume: FileStore, key: str, cls: type[R]) -> R | None:

@@ -253,15 +253,18 @@ def note_never_asked(session: Session, machine_id: UUID) -> None:
         tell_user(session, machine)
 
 
-def note_release_sent(
-    session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules, retry_after: timedelta | None = None
-) -> None:
+def note_patience(session: Session, machine_id: UUID, retry_after: timedelta | None) -> None:
+    """How long the answer to a delete call asks to wait."""
+    machine = session.get_one(Machine, machine_id)
+    machine.retry_at = now_of(session) + min(retry_after, MOST_PATIENCE) if retry_after else None
+
+
+def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules) -> None:
     """A delete call was made; one that failed is said aloud and repeated for ever."""
     machine = session.get_one(Machine, machine_id)
     machine.release_sent_at = now_of(session)
     machine.release_tries += 1
     machine.release_problem = problem
-    machine.retry_at = now_of(session) + min(retry_after, MOST_PATIENCE) if retry_after else None
     if machine.release_tries == 1 and machine.presence is not Presence.GONE:
         # Only looks after the delete count as proof.
         machine.absent_since, machine.absent_looks = None, 0

@@ -32,6 +32,7 @@ from tensorant_app.domain.spend import (
     is_settled,
     next_bill,
     next_sync,
+    raises_alone,
     spend_of,
     window,
 )
@@ -102,7 +103,9 @@ def note_bill(
     row = _bill_row(session, machine_id)
     billed = by_hour((line.start, line.amount) for line in lines)
     booked = _booked(session, machine_id)
-    changes = corrections(booked, billed, is_whole=trouble is None)
+    changes = corrections(booked, billed)
+    if trouble is not None:
+        changes = raises_alone(changes)
     for hour, amount in changes.items():
         session.add(
             SpendEntry(

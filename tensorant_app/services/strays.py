@@ -81,17 +81,14 @@ def sort_out(session: Session, listed: Sequence[Listed], installation: str, now:
             strays += found
             continue
         strays += _twins(row, found)
-        if why := _why_gone(row, now):
-            ids = [machine.provider_id for machine in found]
-            doomed.append(Doomed(row.id, name, row.outputs_key, ids, why))
-    nameless = [machine for machine in listed if not machine.installation and machine.presence is not Presence.GONE]
-    known = _rows_known(session, [machine.provider_id for machine in [*strays, *nameless]])
+        if one := _doom(row, [machine.provider_id for machine in found], now):
+            doomed.append(one)
+    known = _renamed(session, [*strays, *(one for one in listed if not one.installation)])
     seen = {one.machine_id for one in doomed}
-    for provider_id, row in known.items():
-        if row.id not in seen and (why := _why_gone(row, now)):
-            doomed.append(Doomed(row.id, row.name, row.outputs_key, [provider_id], why))
+    doomed += [one for row, ids in known if row.id not in seen and (one := _doom(row, ids, now))]
+    ids = {provider_id for _, found_ids in known for provider_id in found_ids}
     running = [name for name, found in ours.items() if name in rows and _runs_again(rows[name], found)]
-    return Sweep(doomed, [one for one in strays if one.provider_id not in known], running)
+    return Sweep(doomed, [one for one in strays if one.provider_id not in ids], running)
 
 
 def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> None:
@@ -208,6 +205,11 @@ def _runs_again(row: _Row, found: Sequence[Listed]) -> bool:
     return max(up, default=0) >= RUNS_AGAIN.total_seconds()
 
 
+def _doom(row: _Row, ids: Sequence[str], now: datetime) -> Doomed | None:
+    why = _why_gone(row, now)
+    return Doomed(row.id, row.name, row.outputs_key, ids, why) if why else None
+
+
 def _why_gone(row: _Row, now: datetime) -> str | None:
     if row.state in LIFECYCLE.final:
         return "It was taken for gone and is listed: the sweep deleted it."
@@ -227,13 +229,14 @@ def _rows_named(session: Session, names: Sequence[str]) -> Mapping[str, _Row]:
     return found
 
 
-def _rows_known(session: Session, ids: Sequence[str]) -> Mapping[str, _Row]:
+def _renamed(session: Session, machines: Sequence[Listed]) -> list[tuple[_Row, list[str]]]:
     """Rows of machines that go by another name now, or tell no environment, by their ids."""
     columns = [getattr(Machine, name) for name in _Row.__dataclass_fields__]
-    found: dict[str, _Row] = {}
+    ids = [machine.provider_id for machine in machines if machine.presence is not Presence.GONE]
+    found: list[tuple[_Row, list[str]]] = []
     for start in range(0, len(ids), 500):
         query = sa.select(*columns).where(col(Machine.provider_id).in_(ids[start : start + 500]))
-        found |= {row.provider_id: _Row(*row) for row in session.execute(query)}
+        found += [(_Row(*row), [row.provider_id]) for row in session.execute(query)]
     return found
 
 

@@ -21,6 +21,7 @@ from tensorant_app.domain.spend import (
     is_settled,
     next_bill,
     next_sync,
+    raises_alone,
     spend_of,
     tell,
 )
@@ -121,7 +122,7 @@ class TestBill:
         booked = {NIGHT: Money(300), after(1): Money(700)}
         said = {NIGHT: Money(200), after(1): Money(750), after(2): Money(4)}
 
-        assert corrections(booked, said, is_whole=False) == {after(1): Money(50), after(2): Money(4)}
+        assert raises_alone(corrections(booked, said)) == {after(1): Money(50), after(2): Money(4)}
 
     def test_many_small_amounts_add_up_exactly(self) -> None:
         hours = [(after(n), Money.from_provider(0.1)) for n in range(10)]

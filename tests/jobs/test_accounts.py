@@ -17,9 +17,9 @@ from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import AuthFailed, Conflict, Denied, Transient, Unknown
 from tensorant_app.domain.machines import MachineState, Presence, Use
 from tensorant_app.domain.members import Role
-from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.domain.money import HourlyRate
 from tensorant_app.providers.base import Listed, LogLine, MachineRequest
-from tensorant_app.services import accounts, machines, spend, strays
+from tensorant_app.services import accounts, machines, strays
 from tests import factories
 from tests.conftest import EACH_DATABASE, Clock
 from tests.fakes import INSTALLATION
@@ -758,136 +758,6 @@ def test_a_stop_keeps_the_machine_until_somebody_decides(rented: Rented) -> None
     rented.rederive()
     rented.after(minutes=30, step=30)
     assert rented.provider.deleted == []
-
-
-class TestRunningAgain:
-    """A stopped machine that somebody started in the provider's own pages, to fetch what lies on its disk."""
-
-    @pytest.fixture
-    def machine_id(self, rented: Rented) -> UUID:
-        machine_id = rented.ask()
-        rented.beats(machine_id)
-        with unit_of_work() as session:
-            machines.want_stop(session, session.get_one(Machine, machine_id))
-        rented.after(minutes=1, step=10)
-        assert rented.row(machine_id).state is MachineState.STOPPED
-        rented.provider.machines[rented.row(machine_id).name] = Presence.PRESENT
-        return machine_id
-
-    def spent(self, rented: Rented, machine_id: UUID) -> Money:
-        with reading() as session:
-            return spend.machine_spend(session, Use.RUN, rented.row(machine_id).subject_id).estimated
-
-    def test_is_shown_paid_for_and_stopped_again_after_an_hour_and_never_deleted(
-        self, rented: Rented, machine_id: UUID
-    ) -> None:
-        before = self.spent(rented, machine_id)
-        rented.after(minutes=50, step=30)
-        assert "started it again" in (rented.row(machine_id).sentence or "")
-        assert rented.row(machine_id).rate is not None
-        assert self.spent(rented, machine_id) - before >= Money.dollars("1.20"), "50 minutes at $1.50"
-
-        rented.after(minutes=20, step=30)
-
-        assert rented.provider.machines[rented.row(machine_id).name] is Presence.STOPPED
-        assert rented.row(machine_id).sentence is None
-        stopped = self.spent(rented, machine_id)
-        rented.after(minutes=60, step=60)
-        assert self.spent(rented, machine_id) - stopped < Money.dollars("0.05")
-        assert rented.provider.deleted == []
-
-    def test_is_stopped_by_the_sweep_alone(self, rented: Rented, machine_id: UUID) -> None:
-        rented.kinds = {accounts.SWEEP}
-        rented.provider.uptimes[rented.row(machine_id).name] = 3_700
-        rented.rederive()
-        rented.after(minutes=5, step=30)
-
-        assert rented.provider.machines[rented.row(machine_id).name] is Presence.STOPPED
-        assert rented.provider.deleted == []
-
-
-class TestPatience:
-    """How long the provider asks to be left alone is kept, for every call."""
-
-    def test_a_delete_that_is_refused_for_now_is_sent_again_when_it_may(self, rented: Rented) -> None:
-        machine_id = rented.ask()
-        tries: list[str] = []
-
-        def refuse(name: str) -> None:
-            tries.append(name)
-            raise Transient("Too many requests.", retry_after=timedelta(minutes=5))
-
-        rented.provider.on_release = refuse
-        with unit_of_work() as session:
-            machines.want_release(session, Use.RUN, rented.row(machine_id).subject_id)
-        rented.after(minutes=14, step=10)
-
-        assert len(tries) == 3
-        rented.provider.on_release = lambda name: None
-        with unit_of_work() as session:
-            accounts.look_again(session, factories.ACCOUNT)
-        rented.after(seconds=10)
-        assert rented.provider.deleted, "a person, or another key, does not wait"
-
-    def test_the_longest_pause_before_a_delete_is_ten_minutes(self, rented: Rented) -> None:
-        machine_id = rented.ask()
-        tries: list[str] = []
-
-        def refuse(name: str) -> None:
-            tries.append(name)
-            raise Transient("Too many requests.", retry_after=timedelta(hours=1))
-
-        rented.provider.on_release = refuse
-        with unit_of_work() as session:
-            machines.want_release(session, Use.RUN, rented.row(machine_id).subject_id)
-        rented.after(minutes=21, step=20)
-
-        assert len(tries) == 3
-
-    def test_the_sweep_and_bills_leave_alone_an_account_whose_list_was_refused_for_now(self, rented: Rented) -> None:
-        machine_id = rented.ask()
-        rented.beats(machine_id)
-        rented.after(minutes=5, step=10)
-        rented.kinds = {*rented.kinds, spend.BILL}
-        calls: list[str] = []
-
-        def refuse() -> None:
-            calls.append("list")
-            raise Transient("Too many requests.", retry_after=timedelta(minutes=20))
-
-        rented.provider.before_listing = refuse
-        with unit_of_work() as session:
-            promise(session, spend.BILL, machine_id)
-        rented.after(minutes=19, step=10)
-
-        assert len(calls) == 1
-
-
-def test_a_price_that_changes_leaves_what_was_spent_before(rented: Rented) -> None:
-    machine_id = rented.ask()
-    rented.beats(machine_id)
-    rented.after(minutes=60, step=60)
-    rented.provider.rate = HourlyRate.dollars("3.00")
-    rented.after(minutes=60, step=60)
-
-    with reading() as session:
-        found = spend.machine_spend(session, Use.RUN, rented.row(machine_id).subject_id)
-    assert abs(found.estimated.micros - Money.dollars("4.50").micros) < 100_000
-
-
-def test_a_twin_is_estimated_while_it_is_there(rented: Rented) -> None:
-    machine_id = rented.ask()
-    rented.beats(machine_id)
-    rented.provider.twins = [stranger(rented.row(machine_id).name, "pod_twin")]
-    rented.after(minutes=60, step=60)
-    rented.provider.twins = []
-    rented.after(minutes=60, step=60)
-
-    with reading() as session:
-        found = spend.machine_spend(session, Use.RUN, rented.row(machine_id).subject_id)
-    wanted = 2 * 1_500_000 + 2_490_000
-    assert abs(found.estimated.micros - wanted) < 150_000
-    assert rented.row(machine_id).rate == HourlyRate.dollars("1.50"), "the limit is held against its own price"
 
 
 def test_the_trainers_end_is_seen_soon_after_it_said_that_it_packs(rented: Rented) -> None:
