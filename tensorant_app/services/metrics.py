@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from sqlmodel import Session, col, select
@@ -213,7 +213,7 @@ def _line(text: bytes) -> dict[str, Any]:
     return line if isinstance(line, dict) and type(step := line.get("step")) is int and _is_number(step) else {}
 
 
-def _is_number(value: object) -> bool:
+def _is_number(value: object) -> TypeGuard[float]:
     """NaN, endless numbers and truths are none, and no database keeps them."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NEVER
 

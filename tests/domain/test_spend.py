@@ -109,14 +109,15 @@ class TestBill:
         assert estimate(replace(rental, released_at=after(1.5)), after(9)) == Money.dollars(2)
 
     def test_pieces_of_an_hour_are_added_however_they_are_stamped(self) -> None:
-        half = NIGHT + timedelta(minutes=30)
-        berlin = half.astimezone(timezone(timedelta(hours=5, minutes=30)))
+        hour = NIGHT.replace(minute=0)
+        half = hour + timedelta(minutes=30)
+        elsewhere = half.astimezone(timezone(timedelta(hours=5, minutes=30)))
 
-        assert by_hour([(NIGHT, Money(3)), (half, Money(4)), (after(1), Money(5))]) == {
-            NIGHT: Money(7),
-            after(1): Money(5),
-        }
-        assert by_hour([(berlin, Money(4))]) == {NIGHT: Money(4)}
+        found = by_hour(
+            [(hour, Money(3)), (half, Money(4)), (hour + timedelta(hours=1), Money(5)), (elsewhere, Money(1))]
+        )
+
+        assert found == {hour: Money(8), hour + timedelta(hours=1): Money(5)}
 
     def test_a_bill_that_was_read_in_part_takes_nothing_back(self) -> None:
         booked = {NIGHT: Money(300), after(1): Money(700)}
