@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -88,6 +89,13 @@ def _limit(name: str, why: str, off_because: str) -> FormField:
     """A bound of a rented machine: label, default and range are said in `place_form`."""
     one = place_form.LIMITS[name]
     return FormField(name, one.label, _S.LIMITS, one.default, one.words, why, one.unit, (), off_because, is_rented=True)
+
+
+def _further(name: str, label: str, when: str) -> FormField:
+    """One more GPU type for a run that waits for capacity."""
+    why = f"{when}each choice in its turn, at its own price, within the list-price limit."
+    off = "This computer is always in stock."
+    return FormField(name, label, _S.LIMITS, hint="With Wait for capacity", why=why, off_because=off, is_rented=True)
 
 
 def write_choice(value: str | bool) -> str:
@@ -290,13 +298,17 @@ FIELDS: tuple[FormField, ...] = (
         "0: a launch that meets no free GPU ends as failed and costs nothing. More: it is asked for again until then.",
         "This computer is always in stock.",
     ),
+    _further("second_gpu", "Second choice", "Asked for where the training GPU cannot be had, while the run waits: "),
+    _further("third_gpu", "Third choice", "Asked for after the second one: "),
+    _further("fourth_gpu", "Fourth choice", "Asked for after the third one: "),
     FormField(
-        "not_before",
+        place_form.NOT_BEFORE,
         "Not before",
         _S.LIMITS,
-        "",
-        "Within 7 days",
-        off_because="A launched run starts as soon as a slot is free.",
+        hint="Within 7 days; empty: at once",
+        why="A launched run waits as Queued until then, holds no slot and costs nothing. It starts a little later where "
+        "no slot is free.",
+        unit="UTC",
     ),
 )
 
@@ -316,10 +328,10 @@ def changed_fields(typed: Mapping[str, str], names: Sequence[str] = SETTINGS) ->
     return [name for name in names if _plain(typed.get(name, "")) != _plain(BY_NAME[name].default)]
 
 
-def complaints(typed: Mapping[str, str]) -> dict[str, str]:
+def complaints(typed: Mapping[str, str], now: datetime) -> dict[str, str]:
     """Field → sentence, for every setting that cannot be used as typed."""
     wrong: dict[str, str] = {}
-    for read in (read_settings, read_trial, read_placement):
+    for read in (read_settings, read_trial, lambda typed: read_placement(typed, now)):
         try:
             read(typed)
         except Invalid as error:

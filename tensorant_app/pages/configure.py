@@ -20,6 +20,7 @@ from tensorant_app.components.stats import Fact, Share, big_number, data_list, m
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.place_form import FURTHER, NOT_BEFORE
 from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, FormField, Section
 from tensorant_app.domain.run_presets import PRESETS
 from tensorant_app.domain.runs import RunPurpose
@@ -183,6 +184,16 @@ def _control(one: FormField, *, off: bool) -> rx.Component:
             on_change=None if off else lambda is_on: State.switch_to(one.name, is_on),
             disabled=True if off else ~_MAY,
         )
+    if one.name in FURTHER:
+        return select(
+            one.name,
+            GpuListState.further,
+            value=State.typed[one.name],
+            on_change=lambda value: State.choose(one.name, value),
+            disabled=True if off else ~_MAY,
+            error=State.wrong[one.name],
+            placeholder="None",
+        )
     if not one.choices:
         return _text(one.name, unit=one.unit, off=off)
     options = [Option(value, label, disabled=off and value != one.default) for value, label in one.choices]
@@ -211,7 +222,8 @@ def _text(name: str, *, unit: str = "", off: bool = False) -> rx.Component:
         name,
         default_value=State.typed[name],
         end=unit,
-        input_mode="" if name == NAME else "decimal",
+        input_mode="" if name in (NAME, NOT_BEFORE) else "decimal",
+        kind="datetime-local" if name == NOT_BEFORE else "text",
         disabled=True if off else ~_MAY,
         error="" if off else State.wrong[name],
         **events,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlmodel import Session, col, func, select
@@ -11,6 +11,7 @@ from sqlmodel import Session, col, func, select
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.organizations import Organization
 from tensorant_app.db.runs import Run
+from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict
 from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
@@ -33,6 +34,8 @@ class LaunchView:
     maximum_runtime: timedelta
     trial: TrialSettings | None
     """The bounds of a small training trial; the estimate is then of the full run that it measures."""
+    not_before: datetime | None
+    """A time that has not come yet."""
     slots: int
     slots_held: int
     """Where all are held, the run waits as Queued."""
@@ -51,6 +54,7 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
         Machine.organization_id == run.organization_id,
         col(Machine.state).in_(list(HOLDS_SLOT)),
     )
+    not_before = runs.placement_of(run).not_before
     return LaunchView(
         run_id=run.id,
         project_id=run.project_id,
@@ -58,6 +62,7 @@ def show_launch(session: Session, caller: Caller, run_id: UUID) -> LaunchView:
         estimate=estimates.estimate_run(session, caller, run_id),
         maximum_runtime=runs.maximum_runtime(run),
         trial=TrialSettings.of(run.trial) if run.trial else None,
+        not_before=not_before if not_before and not_before > now_of(session) else None,
         slots=organization.run_slots,
         slots_held=session.exec(held.select_from(Machine)).one(),
         evaluates=run.evaluates,

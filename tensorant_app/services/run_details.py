@@ -24,7 +24,7 @@ from tensorant_app.domain.hyperparameters import CHOICES, RunSettings
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
-from tensorant_app.domain.place_form import type_placement
+from tensorant_app.domain.place_form import FURTHER, NOT_BEFORE, type_placement
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.run_form import BY_NAME, RANGES
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
@@ -191,10 +191,12 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
 
 
 def list_place(stored: Mapping[str, Any] | None) -> list[SettingView]:
-    """Where it is trained, beside the defaults of a rented machine; nothing of this computer, which has no choices."""
+    """Where it is trained, beside the defaults of a rented machine; of this computer, which has no choices, a time."""
+    optional = (*FURTHER, NOT_BEFORE)
+    typed = {name: text for name, text in type_placement(stored).items() if text or name not in optional}
+    typed.pop("provider")
     if Placement.of(stored or {}).provider != RUNPOD:
-        return []
-    typed = {name: text for name, text in type_placement(stored).items() if name != "provider"}
+        typed.pop("gpu_type")
     rows = [(BY_NAME[name], text) for name, text in typed.items()]
     return [
         SettingView(one.label, _with_unit(text, one.unit), _with_unit(one.default, one.unit), text != one.default)
