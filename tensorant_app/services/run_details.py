@@ -34,6 +34,7 @@ from tensorant_app.services import machines, metrics, runs
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
 from tensorant_app.services.spend import machine_spend
+from tensorant_app.services.waiting import Waiting, waiting_of
 from trainer.contract import Failure
 
 
@@ -132,6 +133,8 @@ class RunDetails:
     phases: Sequence[PhaseTime]
     progress: Progress
     machine: MachineFacts | None
+    waiting: Waiting | None
+    """Of a queued run: for what."""
     failure: Failure | None
     settings: Sequence[SettingView]
     maximum_runtime: timedelta
@@ -174,6 +177,7 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         phases=_phases(session, run),
         progress=_progress(session, run, machine, evaluation),
         machine=_machine(machine, now_of(session)) if machine else None,
+        waiting=waiting_of(session, run),
         failure=machine.result.failure if machine and machine.result else None,
         settings=[*list_settings(run.settings, run.trial), *list_place(run.placement)],
         maximum_runtime=runs.maximum_runtime(run),
