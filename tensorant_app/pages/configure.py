@@ -167,6 +167,8 @@ def _question(name: str) -> rx.Component:
         is_default=None if name == "provider" else State.is_default[name],
         on_reset=State.reset_field(name),
     )
+    if name == NOT_BEFORE:
+        return rx.el.div(asked, style={"grid_column": "span 2"})
     return rx.cond(GpuListState.is_rented, asked, _locked(one)) if one.is_rented else asked
 
 

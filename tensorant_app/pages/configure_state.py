@@ -238,7 +238,9 @@ class ConfigureState(AppState):
         self.typed, self.is_default = typed, default_marks(typed)
         self.preset, self.changed = preset_of(typed), changed_words(typed)
         found = complaints(typed, times.now())
-        self.wrong = {name: found.get(name, "") if anew or self.wrong.get(name) else "" for name in NAMES}
+        # What is typed is judged when the field is left; a choice is whole at once, and depends on the others.
+        shown = {name for name in NAMES if anew or self.wrong.get(name) or name in FURTHER}
+        self.wrong = {name: found.get(name, "") if name in shown else "" for name in NAMES}
         self.stamp += int(anew)
         version = next((choice for choice in self._versions if str(choice.id) == typed["version"]), None)
         own = [b for b in self._baselines if str(b.version_id) == typed["version"]]

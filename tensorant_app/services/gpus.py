@@ -42,11 +42,14 @@ class GpuListView:
     count: int
     chosen: Judged | None
     runtime: timedelta
+    further: Sequence[Judged] = ()
+    """Asked for in turn where the chosen one cannot be had."""
 
     @property
     def cap(self) -> Money | None:
-        """Cap (est.) of the chosen one: its price if all of the maximum runtime is used."""
-        return self.chosen.rate.cost_of(self.runtime) if self.chosen else None
+        """Cap (est.): the price of the dearest choice if all of the maximum runtime is used."""
+        dearest = max((one.rate for one in [self.chosen, *self.further] if one), default=None)
+        return dearest.cost_of(self.runtime) if self.chosen and dearest else None
 
 
 def list_gpus(session: Session, caller: Caller, project_id: UUID, typed: Mapping[str, str]) -> GpuListView:
@@ -112,8 +115,10 @@ def _list(session: Session, project: Project, typed: Mapping[str, str]) -> GpuLi
         return GpuListView(False, [], None, "", count, None, runtime)
     wanted = _wanted(session, project, typed.get("method", "lora"), count, _limit(typed))
     judged = judge_all(catalog.offers, wanted, switched_off(session))
-    chosen = next((one for one in judged if one.offer.gpu_type == typed.get("gpu_type")), None)
-    return GpuListView(True, judged, catalog.seen_at, catalog.trouble, count, chosen, runtime)
+    by_type = {one.offer.gpu_type: one for one in judged}
+    chosen = by_type.get(typed.get("gpu_type", ""))
+    further = [by_type[typed[name]] for name in FURTHER if typed.get(name) in by_type]
+    return GpuListView(True, judged, catalog.seen_at, catalog.trouble, count, chosen, runtime, further)
 
 
 def _complete(session: Session, project: Project, typed: Mapping[str, str]) -> dict[str, str]:
