@@ -3,59 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from tensorant_app.domain import place_form, trials
 from tensorant_app.domain.connections import LOCAL, RUNPOD
 from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.form_fields import OFF, ON, FormField, Section
 from tensorant_app.domain.hyperparameters import CHOICES, RunSettings, show_number
 from tensorant_app.domain.hyperparameters import RANGES as RUN_RANGES
 from tensorant_app.domain.place_form import COUNTS, read_placement
 from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.domain.trials import TrialSettings
 
-ON, OFF = "on", "off"
 NAME, PURPOSE = "name", "purpose"
 RANGES = {**RUN_RANGES, **trials.RANGES}
 LONGEST_TEXT = 200
 """Characters kept of one field."""
-
-
-class Section(StrEnum):
-    DATA = "data"
-    TRIAL = "trial"
-    METHOD = "method"
-    GPU = "gpu"
-    HYPERPARAMETERS = "hyperparameters"
-    ADVANCED = "advanced"
-    LIMITS = "limits"
-
-
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """One question of the form; what is typed is text, `on` or `off`."""
-
-    name: str
-    label: str
-    section: Section
-    default: str = ""
-    hint: str = ""
-    """The range in words."""
-    why: str = ""
-    unit: str = ""
-    choices: tuple[tuple[str, str], ...] = ()
-    """(value, label) where one of few is chosen; `on` and `off` for a switch."""
-    off_because: str = ""
-    """Why it has no effect yet, or with `is_rented` on this computer; empty where it has."""
-    is_rented: bool = False
-    """Counts only on a rented machine."""
-
-    @property
-    def is_switch(self) -> bool:
-        return {value for value, _ in self.choices} == {ON, OFF}
 
 
 _DEFAULTS: Mapping[str, Any] = {**RunSettings().as_values(), **TrialSettings().as_values()}

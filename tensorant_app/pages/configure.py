@@ -20,8 +20,9 @@ from tensorant_app.components.stats import Fact, Share, big_number, data_list, m
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
+from tensorant_app.domain.form_fields import FormField, Section
 from tensorant_app.domain.place_form import FURTHER, NOT_BEFORE
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, FormField, Section
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE
 from tensorant_app.domain.run_presets import PRESETS
 from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.pages.configure_state import ConfigureState as State

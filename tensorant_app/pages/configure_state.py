@@ -16,9 +16,10 @@ from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.choices import Choice, Option
 from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.form_fields import OFF, ON
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.place_form import FURTHER
-from tensorant_app.domain.run_form import BY_NAME, OFF, ON, blank_form, complaints
+from tensorant_app.domain.run_form import BY_NAME, blank_form, complaints
 from tensorant_app.domain.run_presets import GOVERNED, apply_preset, preset_of
 from tensorant_app.log import log_failure
 from tensorant_app.pages.configure_words import (
