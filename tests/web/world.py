@@ -46,6 +46,7 @@ from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.image_cleaning import clean
 from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.import_rows import FoundRows
 from tensorant_app.services.imports import bad_rows_key, errors_key, preview_key, rows_key, source_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
@@ -169,6 +170,16 @@ DATA_HANDLERS: dict[str, Case] = {
         path=lambda world: left_out_in(world),
         variables=lambda world: {"picked": PickedRow(2)},
         names_ours=True,
+    ),
+    "EditorState.choose_kind": Case(arguments=lambda world, person: ["html"], path=_IMPORT, names_ours=True),
+    "EditorState.ask_all": Case(
+        arguments=lambda world, person: [""],
+        path=lambda world: f"{left_out_in(world)}?show=left_out",
+        names_ours=True,
+    ),
+    "EditorState.close_question": Case(arguments=lambda world, person: [False], path=_IMPORT, names_ours=True),
+    "EditorState.act_on_all": Case(
+        Role.MEMBER, path=_IMPORT, variables=lambda world: {"_found": FoundRows((2,), 0)}, names_ours=True
     ),
     "EditorState.append": Case(
         Role.MEMBER,
