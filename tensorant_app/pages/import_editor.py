@@ -34,7 +34,7 @@ def editor() -> rx.Component:
 
 def act_on_kind() -> rx.Component:
     """For the card of a kind of error or warning: its rows in the list below, and all of them left out."""
-    look = button("Show rows", size="sm", href=FindingsState.rows_href)
+    look = button("Look through them", size="sm", href=FindingsState.rows_href)
     out = button("Leave out all …", size="sm", on_click=EditorState.ask_all(FindingsState.code))
     return row(look, if_(AppState.me.may_prepare, out))
 

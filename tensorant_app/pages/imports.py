@@ -150,8 +150,8 @@ def _facts(project: str, page: ImportPage) -> ImportFacts:
         f"{routes.data(project)}?dataset={page.dataset.id}",
         size(line.size) if line.size else "",
         f"{line.rows:,}",
-        f"{line.accepted:,}",
-        share(line.accepted, line.rows),
+        f"{line.ready:,}",
+        share(line.ready, line.rows),
         f"{line.rejected:,}",
         line.rejected,
         line.reason or "",
@@ -230,7 +230,7 @@ def _read() -> rx.Component:
     counts = stats(
         Stat("Rows read", facts.rows),
         Stat("Ready", rx.cond(is_ready, EditorState.counts.ready, facts.ready), facts.ready_share),
-        Stat("With errors", rx.cond(is_ready, EditorState.counts.with_errors, facts.errors), _mended()),
+        Stat("With errors", rx.cond(is_ready, EditorState.counts.with_errors, facts.errors), _errors_left()),
         Stat("Warnings", facts.warnings, rx.cond(facts.warnings != "", _kinds(FindingsState.warnings), "none")),
     )
     made = data_table(
@@ -242,7 +242,7 @@ def _read() -> rx.Component:
     return if_(is_ready | (facts.rejected > 0), stack(counts, found, if_(is_ready, editor())))
 
 
-def _mended() -> rx.Var[str]:
+def _errors_left() -> rx.Var[str]:
     """Under the number of rows with errors: of how many kinds, or that the file's were mended or left out."""
     facts, rest = ImportPageState.facts, EditorState.counts.rejected
     some = rx.cond(rest == facts.rejected, _kinds(FindingsState.errors), "of " + facts.errors + " in the file")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -589,12 +589,13 @@ def other_import(world: World) -> str:
     return str(other.id)
 
 
-def put_rows(import_id: UUID, count: int = 3) -> None:
+def put_rows(import_id: UUID, count: int = 3, *, rejected: Collection[int] = ()) -> None:
     """What the reading of a file of a few rows leaves in the store."""
+    good = [n for n in range(1, count + 1) if n not in rejected]
     with unit_of_work() as session:
         row = session.get_one(Import, import_id)
-        row.rows = row.accepted = count
-    rows = [read_record(Record(n, n, json.dumps(_EXAMPLE)), ColumnMapping(Layout.CHAT)) for n in range(1, count + 1)]
+        row.rows, row.accepted, row.rejected = count, len(good), len(rejected)
+    rows = [read_record(Record(n, n, json.dumps(_EXAMPLE)), ColumnMapping(Layout.CHAT)) for n in good]
     file = io.BytesIO()
     pq.write_table(table_of([one for one in rows if isinstance(one, Row)]), file)
     store().put(rows_key(import_id), file.getvalue())
