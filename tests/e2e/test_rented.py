@@ -264,6 +264,7 @@ def test_without_a_network_volume_the_pod_is_stopped_and_its_zip_handed_in(
     """The last of them: the volume is disconnected for good."""
     site.live_until(lambda: not site.emulator.account.alive())
     site.live_until(lambda: has_disconnected_volume(site))
+    site.train_like()
     run_id = site.console.draft()
     page.goto(site.path(run_id))
     press(page, "Launch on RunPod")
@@ -272,7 +273,8 @@ def test_without_a_network_volume_the_pod_is_stopped_and_its_zip_handed_in(
     site.live_until_state(run_id, RunState.NEEDS_RECOVERY)
     site.live_until(lambda: machine_of(site, run_id).state is MachineState.STOPPED)
 
-    expect(page.get_by_text("The adapter lies on the stopped Pod as /workspace/data/adapter.zip.")).to_be_visible()
+    says = page.get_by_text("The adapter lies on the stopped Pod as /workspace/data/adapter.zip.")
+    expect(says).to_be_visible(timeout=60_000)
     assert [pod.status for pod in site.emulator.account.alive()] == ["EXITED"]
     page.get_by_label("adapter.zip").set_input_files(zipped(tmp_path))
 
