@@ -102,7 +102,7 @@ from tests.plain_base import make_plain_base
 from tests.web.world import put_preview, put_rows
 from trainer.contract import MASK, Base, Split
 
-NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
+NOT_USE_CASES = {"audit.write_audit", "demo.draft", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
 """What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
@@ -350,7 +350,8 @@ CASES: dict[str, Case] = {
     "samples.show_samples": Case(Permission.SEE, lambda s, c, w: samples.show_samples(s, c, w.scored_run)),
     "trials.show_trial": Case(Permission.SEE, lambda s, c, w: trials.show_trial(s, c, w.finished_trial)),
     "versions.create_version": Case(
-        Permission.PREPARE, lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1)
+        Permission.PREPARE,
+        lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1, leave_out_rejected=True),
     ),
     "versions.check_version": Case(Permission.PREPARE, lambda s, c, w: versions.check_version(s, c, w.draft_version)),
     "versions.cancel_check": Case(
