@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
 import os
@@ -122,6 +123,7 @@ def quiet() -> None:
 
 def _begin(gives_way: bool) -> None:
     quiet()
+    gc.freeze()  # What was imported stays: looking through it again and again takes a tenth of the time.
     if gives_way:
         os.nice(3)
 

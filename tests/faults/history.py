@@ -58,8 +58,14 @@ _OFTEN = {
     Fault.KEY_REVOKED: 0.3,
 }
 """How much more often than the others: those that cost most where they are got wrong."""
-_LASTS = {Fault.DELETE_DENIED: (90, 90, 400, 1500)}
-"""Seconds, where a fault of another length is another fault: a machine may come back long after it was proved gone."""
+_AMID = (65, 85, 105, 125, 240)
+"""Seconds after a machine's creation: it prepares, is between two checkpoints, packs, or has ended its work."""
+_LASTS = {
+    **dict.fromkeys((Fault.HOST_LOST, Fault.HOST_ERROR, Fault.CRASHED, Fault.RESTARTED, Fault.DELETED_BY_HAND), _AMID),
+    # It may come back long after it was proved gone.
+    Fault.DELETE_DENIED: (90, 90, 400, 1500),
+}
+"""Seconds, where a fault of another length is another fault."""
 _QUIET = frozenset({"connections.check", "offers.refresh", "accounts.sweep", "accounts.poll"})
 
 

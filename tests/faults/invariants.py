@@ -197,10 +197,12 @@ class Watch:
 
     def _trained_once(self) -> None:
         """No step is trained again but those after the last checkpoint."""
-        if self._fired(Fault.TWIN):
-            return
+        twins = {name for fault, _, name in self.site.account.faults.fired if fault is Fault.TWIN}
+        beside_twins = {one.subject_id for one in self.site.script.trained if one.machine in twins}
         reached: dict[str, int] = {}
         for one in self.site.script.trained:
+            if one.subject_id in beside_twins:
+                continue  # Two machines came of one call: nobody can keep both from working.
             kept = reached.get(one.subject_id, 0) // EVERY * EVERY
             require(
                 one.first >= kept, "trained_once", f"{one.machine} (start {one.boot}) began at {one.first}, not {kept}"
@@ -220,9 +222,6 @@ class Watch:
             # One that was given up before, and whose machine could not be deleted for a while, may finish all the same.
             was_done = is_done and result is not None and datetime.fromisoformat(result.at) < run.ended_at
             require(not was_done, "adapter_lost", f"{run.id} failed ({run.sentence}) with its adapter done")
-
-    def _fired(self, fault: Fault) -> bool:
-        return any(struck is fault for struck, _, _ in self.site.account.faults.fired)
 
 
 _RESTS = frozenset({RunState.DRAFT, RunState.PAUSED, RunState.NEEDS_RECOVERY, RunState.ADAPTER_READY})
