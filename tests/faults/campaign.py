@@ -123,7 +123,7 @@ def quiet() -> None:
 
 def _begin(gives_way: bool) -> None:
     quiet()
-    gc.freeze()  # What was imported stays: looking through it again and again takes a tenth of the time.
+    gc.freeze()  # What was imported stays, and need not be looked through again and again.
     if gives_way:
         os.nice(3)
 

@@ -24,6 +24,7 @@ from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.runs import LIFECYCLE, RunState
 from tensorant_app.services import evaluations, machine_actions, recoveries, runs, slots, strays
 from tensorant_app.services.accounts import THIS_COMPUTER
+from tests.faults.arming import arm_some
 from tests.faults.boundary import Crash
 from tests.faults.invariants import Watch, require
 from tests.faults.site import API_KEY, Site
@@ -35,37 +36,6 @@ _SOON_OVER = timedelta(minutes=10)
 """Most of what is going on when the faults end is over by then."""
 _PAUSES = (1, 3, 10, 10, 20, 20, 45, 90, 300)
 """Seconds between two things that happen."""
-_OPERATIONS = (
-    "pods.create",
-    "pods.create",
-    "pods.create",
-    "pods.list",
-    "pods.list",
-    "pods.delete",
-    "billing.pods",
-    "gpus.list",
-)
-_OFTEN = {
-    Fault.ANSWER_LOST: 3,
-    Fault.ERROR_AFTER: 3,
-    Fault.HIDDEN: 2,
-    Fault.TWIN: 6,
-    Fault.HOST_LOST: 2,
-    Fault.CRASHED: 2,
-    Fault.RESTARTED: 2,
-    Fault.DELETE_DENIED: 4,
-    Fault.NO_MONEY: 0.3,
-    Fault.KEY_REVOKED: 0.3,
-}
-"""How much more often than the others: those that cost most where they are got wrong."""
-_AMID = (65, 85, 105, 125, 240)
-"""Seconds after a machine's creation: it prepares, is between two checkpoints, packs, or has ended its work."""
-_LASTS = {
-    **dict.fromkeys((Fault.HOST_LOST, Fault.HOST_ERROR, Fault.CRASHED, Fault.RESTARTED, Fault.DELETED_BY_HAND), _AMID),
-    # It may come back long after it was proved gone.
-    Fault.DELETE_DENIED: (90, 90, 400, 1500),
-}
-"""Seconds, where a fault of another length is another fault."""
 _QUIET = frozenset({"connections.check", "offers.refresh", "accounts.sweep", "accounts.poll"})
 
 
@@ -156,16 +126,7 @@ class History:
         self.site.console.launch(run_id, evaluates=self.draw.random() < 0.4)
 
     def _arm_faults(self) -> None:
-        """At once or after a few fitting moments; faults that strike everywhere at one of many places."""
-        for fault in self.draw.choices(
-            list(Fault), [_OFTEN.get(fault, 1) for fault in Fault], k=self.draw.choice([1, 2, 3])
-        ):
-            on = None
-            if fault.value.effect.startswith("*") and not fault.value.on.startswith("s3"):
-                on = self.draw.choice(_OPERATIONS)
-            seconds = self.draw.choice(_LASTS[fault]) if fault in _LASTS else None
-            self.site.account.faults.arm(fault, on=on, seconds=seconds, skip=self.draw.choice([0, 0, 0, 1, 3]))
-            self.log.append(f"  armed {fault.name} on {on or fault.value.on}")
+        self.log += arm_some(self.draw, self.site.account.faults)
 
     def _plan_crash(self) -> None:
         self.site.boundary.arm(self.draw.randint(1, 25), _crash)
