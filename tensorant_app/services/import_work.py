@@ -6,9 +6,9 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tensorant_app.domain.notices import COMMON_TOKENS, notices_of
 from tensorant_app.services.bad_rows import keep_bad_rows
 from tensorant_app.services.batches import ROWS_SCHEMA, Batch, table_of
 from tensorant_app.services.data_check import finders_for
+from tensorant_app.services.processes import in_processes
 from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
 from trainer.contract import PROGRESS, RESULT, write_file
@@ -30,6 +31,8 @@ ROWS, ERRORS, WARNINGS, BAD_ROWS = "rows.parquet", "errors.jsonl", "warnings.jso
 _SHARES = {"reading": (0, 60), "collecting": (60, 65), "looking": (65, 100)}
 """From which to which percent of the whole each step goes, so that a bar never goes back."""
 _BATCH, _BATCH_LENGTH = 4_000, 32 * 1024 * 1024
+_LOOKED_AT, _WORTH_PROCESSES = 256, 2_000
+"""Rows whose texts are in memory at once, and from how many on a second process costs less than it gives."""
 _TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
 
@@ -75,7 +78,7 @@ def read_rows(
     """The strict reading alone: rows, errors, and what the whole file shows; of a vision project its images too."""
     progress = Progress(folder, source.stat().st_size, "reading")
     reading = Reading(
-        source, mapping=mapping, tell=progress.tell, shares_work=True, with_images=with_images, keep=folder
+        source, mapping=mapping, tell=progress.tell, shares_in=folder, with_images=with_images, keep=folder
     )
     summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
@@ -87,10 +90,10 @@ def read_rows(
             match found:
                 case Row():
                     rows.add(found)
-                case Batch(errors=faults):
+                case Batch():
                     rows.add_batch(found)
-                    rejected += len({fault.row for fault in faults})
-                    for fault in faults:
+                    rejected += len({fault.row for fault in found.errors})
+                    for fault in found.errors:
                         _write(errors, fault)
                 case RowError():
                     rejected += found.row != last_bad
@@ -123,22 +126,30 @@ def _too_large() -> dict[str, Any]:
 
 def list_notices(folder: Path, rows: int, tokens: tuple[str, ...] | list[str]) -> int:
     """A second pass over the stored rows, for what is odd in one row; answers how many notices there are."""
-    finders, progress, count = finders_for(tokens), Progress(folder, rows, "looking"), 0
+    path, progress, count, done = folder / ROWS, Progress(folder, rows, "looking"), 0, 0
+    groups = pq.read_metadata(path).num_row_groups
+    calls = (partial(_look, path, group, tuple(tokens)) for group in range(groups))
     with (folder / WARNINGS).open("a", encoding="utf-8") as listed:
-        for done, row in enumerate(_stored(folder / ROWS), start=1):
-            for notice in notices_of(row, finders):
-                count += 1
-                _write(listed, notice)
-            if done % _BATCH == 0:
-                progress.tell(done)
+        for looked, found, lines in in_processes(calls) if rows >= _WORTH_PROCESSES else (call() for call in calls):
+            listed.write(lines)
+            count, done = count + found, done + looked
+            progress.tell(done)
     return count
 
 
-def _stored(path: Path) -> Iterator[Row]:
+def _look(path: Path, group: int, tokens: tuple[str, ...]) -> tuple[int, int, str]:
+    """How many rows one group of them has, how many notices, and these as lines."""
+    finders, lines, rows = _finders(tokens), list[str](), 0
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(256, use_threads=False):
-            for values in batch.to_pylist():
-                yield Row(**values)
+        for batch in file.iter_batches(_LOOKED_AT, row_groups=[group], use_threads=False):
+            rows += len(batch)
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                lines += [_line(notice) for notice in notices_of(Row(*values), finders)]
+    return rows, len(lines), "".join(lines)
+
+
+_finders = cache(finders_for)
+"""Of the few sets of tokens that one process looks for."""
 
 
 class _Rows:
@@ -146,7 +157,10 @@ class _Rows:
 
     def __init__(self, path: Path, summary: Summary) -> None:
         self._summary = summary
-        self._writer = pq.ParquetWriter(path, ROWS_SCHEMA, compression="zstd")
+        # Texts, hashes and keys hardly ever repeat: a dictionary of them is made and thrown away.
+        self._writer = pq.ParquetWriter(
+            path, ROWS_SCHEMA, compression="zstd", use_dictionary=["places"], write_statistics=["row", "line"]
+        )
         self._pool = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
         self._batch: list[Row] = []
@@ -161,17 +175,16 @@ class _Rows:
     def flush(self) -> None:
         if not self._batch:
             return
-        self._summary.add(*self._batch)
         table = table_of(self._batch)
         self._batch.clear()
         self._length = 0
         self._write(table)
 
     def add_batch(self, batch: Batch) -> None:
-        self._summary.extend(batch.summary)
         self._write(batch.open())
 
     def _write(self, table: pa.Table) -> None:
+        self._summary.take(table)
         self._wait()
         self._pending = self._pool.submit(self._writer.write_table, table)
 
@@ -204,11 +217,15 @@ class Progress:
             self._next = at + _TELL_SECONDS
             part = min(done / self._total, 1.0)
             percent = self._from + int(part * (self._to - self._from))
-            write_file(self._path, json.dumps({"done": percent, "total": 100, "step": self._step}))
+            write_file(self._path, json.dumps({"done": percent, "total": 100, "step": self._step}), is_durable=False)
 
 
 def _write(file: Any, found: RowError | Notice) -> None:
-    file.write(json.dumps(asdict(found), ensure_ascii=False) + "\n")
+    file.write(_line(found))
+
+
+def _line(found: RowError | Notice) -> str:
+    return json.dumps(asdict(found), ensure_ascii=False) + "\n"
 
 
 def _result(reading: Reading, accepted: int, rejected: int, warnings: int, refused: str | None) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -13,8 +13,7 @@ from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sqlalchemy as sa
-from sqlmodel import SQLModel, select
+from sqlmodel import select
 
 from tensorant_app import routes
 from tensorant_app.db import clock
@@ -23,7 +22,7 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
-from tensorant_app.db.session import engines, now_of, reading, unit_of_work
+from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.datasets import Record, Row, read_record
@@ -46,6 +45,7 @@ from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.image_cleaning import clean
 from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.import_rows import FoundRows
 from tensorant_app.services.imports import bad_rows_key, errors_key, preview_key, rows_key, source_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
@@ -169,6 +169,16 @@ DATA_HANDLERS: dict[str, Case] = {
         path=lambda world: left_out_in(world),
         variables=lambda world: {"picked": PickedRow(2)},
         names_ours=True,
+    ),
+    "EditorState.choose_kind": Case(arguments=lambda world, person: ["html"], path=_IMPORT, names_ours=True),
+    "EditorState.ask_all": Case(
+        arguments=lambda world, person: [""],
+        path=lambda world: f"{left_out_in(world)}?show=left_out",
+        names_ours=True,
+    ),
+    "EditorState.close_question": Case(arguments=lambda world, person: [False], path=_IMPORT, names_ours=True),
+    "EditorState.act_on_all": Case(
+        Role.MEMBER, path=_IMPORT, variables=lambda world: {"_found": FoundRows((2,), 0)}, names_ours=True
     ),
     "EditorState.append": Case(
         Role.MEMBER,
@@ -481,15 +491,6 @@ def ids_of(world: World) -> set[str]:
     return {str(thing) for thing in (*things, world.people[Role.OWNER].organization_id)}
 
 
-def rows() -> dict[str, list[tuple[Any, ...]]]:
-    """Everything in every table, but when a session was last seen."""
-    with engines().read.connect() as connection:
-        return {
-            table.name: sorted(map(repr, connection.execute(sa.select(*_steady(table)))))  # type: ignore[misc]
-            for table in SQLModel.metadata.sorted_tables
-        }
-
-
 def session_of(person: Person) -> UUID:
     """Another browser of the same person."""
     token = sign_in(person.email).partition("=")[2]
@@ -578,12 +579,13 @@ def other_import(world: World) -> str:
     return str(other.id)
 
 
-def put_rows(import_id: UUID, count: int = 3) -> None:
+def put_rows(import_id: UUID, count: int = 3, *, rejected: Collection[int] = ()) -> None:
     """What the reading of a file of a few rows leaves in the store."""
+    good = [n for n in range(1, count + 1) if n not in rejected]
     with unit_of_work() as session:
         row = session.get_one(Import, import_id)
-        row.rows = row.accepted = count
-    rows = [read_record(Record(n, n, json.dumps(_EXAMPLE)), ColumnMapping(Layout.CHAT)) for n in range(1, count + 1)]
+        row.rows, row.accepted, row.rejected = count, len(good), len(rejected)
+    rows = [read_record(Record(n, n, json.dumps(_EXAMPLE)), ColumnMapping(Layout.CHAT)) for n in good]
     file = io.BytesIO()
     pq.write_table(table_of([one for one in rows if isinstance(one, Row)]), file)
     store().put(rows_key(import_id), file.getvalue())
@@ -657,10 +659,6 @@ def put_base() -> str:
     folder = get_settings().bases_dir / "plain"
     base = make_plain_base(folder)
     return f"{base.repo_id}@{base.revision}"
-
-
-def _steady(table: sa.Table) -> list[sa.Column[Any]]:
-    return [column for column in table.columns if column.name != "last_seen_at"]
 
 
 def put_examples(folder: str, lengths: Sequence[int] = (2,)) -> None:
