@@ -138,7 +138,7 @@ def _release(lease: Lease, machine: MachineView, provider: Provider, now: dateti
         return
     problem, retry_after = None, None
     try:
-        provider.release(machine.name, machine.outputs_key, machine.known_ids)
+        provider.release(machine.name, machine.outputs_key, tuple(machine.provider_ids))
     except ProviderError as error:
         problem, retry_after = error.message, error.retry_after
     with lease.write() as session:
@@ -222,7 +222,7 @@ def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None,
 
 def _ask_by_id(machine: MachineView, provider: Provider, unseen: Sighting, at: datetime) -> Sighting:
     """Not listed, often enough: before that counts as proof the provider is asked for this very machine."""
-    if machine.provider_id is None:
+    if machine.provider_id is None or machine.provider_id not in machine.provider_ids:
         return unseen
     try:
         found = provider.find(machine.provider_id)

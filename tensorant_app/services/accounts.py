@@ -257,12 +257,12 @@ def open_account(session: Session, account_id: UUID, organization_id: UUID | Non
 
 
 def _with_known(row: Known, found: Sequence[Listed], by_id: Mapping[str, Listed]) -> Sequence[Listed]:
-    """What bears its name, and what bears its id: one that somebody renamed, or whose environment is not told, is there."""
-    if len(found) == 1 and found[0].provider_id == row.provider_id:
-        return found
+    """What bears its name, and what bears an id that the provider gave it: one that somebody renamed is there.
+
+    An id that only a file on the volume tells counts for nothing here.
+    """
     named = {machine.provider_id for machine in found}
-    ids = dict.fromkeys([*row.provider_ids, row.provider_id or ""])
-    return [*found, *(by_id[one] for one in ids if one in by_id and one not in named)]
+    return [*found, *(by_id[one] for one in row.provider_ids if one in by_id and one not in named)]
 
 
 def _change(row: Known, found: Sequence[Listed], at: datetime, last: datetime | None) -> Change | None:

@@ -102,11 +102,6 @@ class MachineView:
         return self.storage is Storage.POD and self.state in {MachineState.HELD, MachineState.STOPPED}
 
     @property
-    def known_ids(self) -> Sequence[str]:
-        """Every machine that may be this one."""
-        return list(dict.fromkeys(filter(None, [self.provider_id, *self.provider_ids])))
-
-    @property
     def request(self) -> MachineRequest:
         options = {**self.options, "storage": self.storage}
         return MachineRequest(

@@ -186,6 +186,7 @@ class _Row:
     outputs_key: str
     state: MachineState
     provider_id: str | None
+    provider_ids: Sequence[str]
     release_wanted_at: datetime | None
     deadline: datetime
 
@@ -236,7 +237,9 @@ def _renamed(session: Session, machines: Sequence[Listed]) -> list[tuple[_Row, l
     found: list[tuple[_Row, list[str]]] = []
     for start in range(0, len(ids), 500):
         query = sa.select(*columns).where(col(Machine.provider_id).in_(ids[start : start + 500]))
-        found += [(_Row(*row), [row.provider_id]) for row in session.execute(query)]
+        rows = [_Row(*row) for row in session.execute(query)]
+        # Not one that only a file on the volume told: it must not name what is deleted.
+        found += [(row, [row.provider_id]) for row in rows if row.provider_id and row.provider_id in row.provider_ids]
     return found
 
 

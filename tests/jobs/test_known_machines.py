@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from tensorant_app.db.machines import Machine
 from tensorant_app.db.session import unit_of_work
 from tensorant_app.domain.errors import Transient
 from tensorant_app.domain.machines import MachineState, Presence, Use
@@ -100,3 +101,20 @@ def test_a_provider_that_cannot_be_asked_by_id_proves_nothing(rented: Rented, mo
     rented.after(minutes=10, step=10)
 
     assert rented.row(machine_id).state is MachineState.HELD
+
+
+def test_an_id_that_only_a_file_told_is_neither_believed_nor_deleted(rented: Rented) -> None:
+    machine_id = rented.ask()
+    rented.beats(machine_id)
+    rented.after(minutes=11, step=10)
+    other = Listed("another", "pod_other", "RUNNING", Presence.PRESENT, installation="")
+    with unit_of_work() as session:
+        row = session.get_one(Machine, machine_id)
+        row.provider_id, row.provider_ids = "pod_other", []
+    rented.provider.machines.clear()
+    rented.provider.twins = [other]
+    rented.after(minutes=8, step=10)
+
+    assert rented.row(machine_id).state is MachineState.RELEASED
+    assert rented.provider.twins == [other]
+    assert "pod_other" not in rented.provider.deleted
