@@ -102,7 +102,7 @@ class TestSync:
         rented.provider.bills[machine.provider_id or ""] = [first]
         rented.after(minutes=31, step=30)
         say(rented, machine_id, "0.451", "0.902", "0.3007")
-        rented.after(minutes=31, step=30)
+        rented.after(minutes=95, step=30)
 
         assert spent(rented, machine_id).actual == Money.dollars("1.6537")
         assert Money.total(entry.amount for entry in ledger(machine_id)) == Money.dollars("1.6537")
