@@ -49,7 +49,7 @@ ENCODINGS = "UTF-8 with or without byte order mark, UTF-16 with one (or plainly 
 UNPACKED_RATIO = 100
 UNPACKED_FLOOR = 64 * MIB
 UNPACKED_LIMIT = 16 * 1024 * MIB
-ARCHIVE_INDEX_LIMIT = 4 * MIB
+ARCHIVE_INDEX_LIMIT = 32 * MIB
 WHOLE_LIMIT = 16 * MIB
 WORKBOOK_LIMIT = 512 * MIB
 WORKBOOK_TEXTS_LIMIT = 48 * MIB
@@ -58,7 +58,9 @@ IMAGE_PIXELS = 100_000_000
 IMAGE_BYTES = 20 * MIB
 IMAGE_SIDE = 65_500
 IMAGES_MOST = 100_000
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".gif")
+OTHER_IMAGE_SUFFIXES = (".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".ico", ".dng")
+"""Images that are not read; one that a row names is a fault of that row, and no second file of rows."""
 MEMORY_LIMIT = 1024 * MIB
 SHARED_FROM = 16 * MIB
 """From this size on a plain file is read by two processes; below, the second one costs more than it brings."""
@@ -80,6 +82,10 @@ LIMITS: Mapping[str, str] = {
     "images of an import": f"{IMAGES_MOST:,} different ones",
     "memory of an import": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is refused",
 }
+
+
+def is_image_name(name: str) -> bool:
+    return name.lower().endswith((*IMAGE_SUFFIXES, *OTHER_IMAGE_SUFFIXES))
 
 
 def kind_by_magic(start: bytes) -> FileKind | Wrapping | str | None:

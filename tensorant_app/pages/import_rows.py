@@ -10,6 +10,7 @@ from uuid import UUID
 
 import reflex as rx
 
+from tensorant_app import routes
 from tensorant_app.components.buttons import button
 from tensorant_app.components.callouts import callout, refusal
 from tensorant_app.components.cards import card, row, stack
@@ -20,7 +21,8 @@ from tensorant_app.components.links import bare_link
 from tensorant_app.components.texts import meta
 from tensorant_app.components.values import if_, if_text, pick
 from tensorant_app.domain.edits import EditKind
-from tensorant_app.pages.bubbles import bubble_of, words_of
+from tensorant_app.domain.images import stored_images
+from tensorant_app.pages.bubbles import pictured, snippet_of
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import MOST_SEARCHED, Pages, address, found_pages, page_foot, pages_of, query, start_of
 from tensorant_app.pages.rows import no_rows, rows_keys
@@ -68,6 +70,14 @@ class PickedRow:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image of the row that is edited, under the name that its text has for it."""
+
+    address: str
+    name: str
+
+
+@dataclass(frozen=True)
 class StepRow:
     words: str
     by: str
@@ -90,6 +100,7 @@ class EditorState(AppState):
     searched: str = ""
     picked: PickedRow = PickedRow()
     chat: list[Bubble] = []
+    pictures: list[Picture] = []
     row_faults: list[str] = []
     is_editing: bool = False
     steps: list[StepRow] = []
@@ -171,7 +182,7 @@ class EditorState(AppState):
         if wanted or first:
             await self._pick(wanted or first)
         else:
-            self.picked, self.chat, self.row_faults = PickedRow(), [], []
+            self.picked, self.chat, self.pictures, self.row_faults = PickedRow(), [], [], []
 
     def _show(self, view: EditsView, page: RowsPage, show: Show) -> None:
         self.counts = EditCounts(f"{view.ready:,}", view.still_rejected, len(view.lines))
@@ -190,7 +201,8 @@ class EditorState(AppState):
             return
         self.is_editing = self.is_editing and found.number == self.picked.row
         self.picked = _picked(found)
-        self.chat = [bubble_of(message) for message in _messages(found)]
+        self.chat = [pictured(one, lambda name: routes.import_image(text, name)) for one in _messages(found)]
+        self.pictures = _pictures(text, found)
         self.row_faults = list(found.faults)
 
 
@@ -212,10 +224,8 @@ def _links(state: AppState, view: EditsView, show: Show) -> list[ShowLink]:
 
 
 def _line(row: ImportRow) -> LineRow:
-    messages = _messages(row)
-    asked = next((one for one in messages if one.get("role") == "user"), messages[0] if messages else {})
-    words = words_of(asked.get("content")) or row.text
-    return LineRow(row.number, f"{row.number:,}", words[:_SNIPPET] or "–", _STATES[row.state])
+    words = snippet_of(_messages(row), _SNIPPET) or row.text[:_SNIPPET] or "–"
+    return LineRow(row.number, f"{row.number:,}", words, _STATES[row.state])
 
 
 def _messages(row: ImportRow) -> list[dict[str, Any]]:
@@ -223,6 +233,11 @@ def _messages(row: ImportRow) -> list[dict[str, Any]]:
         return []
     found: list[dict[str, Any]] = json.loads(row.text)["messages"]
     return found
+
+
+def _pictures(import_id: str, row: ImportRow) -> list[Picture]:
+    names = dict.fromkeys(stored_images({"messages": _messages(row)}))
+    return [Picture(routes.import_image(import_id, name), f"{name[:8]}…") for name in names]
 
 
 def _picked(row: ImportRow) -> PickedRow:
@@ -340,6 +355,7 @@ def _form() -> rx.Component:
             rx.el.label("The row as JSON", html_for="row-text"),
             text_area("row-text", default_value=EditorState.picked.text, rows=18),
             meta("A conversation (messages), or the columns as the file has them. It is read as strictly as the file."),
+            if_(EditorState.pictures.length() > 0, _kept()),
             row(
                 button("Save row", kind="solid", submits=True),
                 button("Cancel", kind="ghost", on_click=EditorState.edit(False)),
@@ -348,6 +364,19 @@ def _form() -> rx.Component:
         on_submit=EditorState.save,
         key=EditorState.picked.title,
     )
+
+
+def _kept() -> rx.Component:
+    """Which name in the text is which image."""
+
+    def one(picture: rx.Var[Picture]) -> rx.Component:
+        shown = rx.el.img(src=picture.address, alt="", loading="lazy", class_name="shot")
+        return rx.el.figure(shown, rx.el.figcaption(picture.name, class_name="mono meta"), class_name="shot-named")
+
+    said = meta(
+        "The images of this row. A part that is taken out of the text takes its image out of the row.", block=True
+    )
+    return rx.el.div(said, rx.el.div(rx.foreach(EditorState.pictures, one), class_name="shots"))
 
 
 def _steps() -> rx.Component:

@@ -12,11 +12,11 @@ from uuid import UUID
 from sqlmodel import Session
 
 from tensorant_app.db.datasets import DatasetVersion
-from tensorant_app.domain.errors import Invalid, NotFound
+from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.images import STORED_NAME, stored_images
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.services.connections import store
-from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.edits import overlay_of
+from tensorant_app.services.import_images import thumbnail_in
 from tensorant_app.services.lookup import own_row
 
 
@@ -41,9 +41,7 @@ def _found(name: str, folders: Sequence[Path]) -> Path:
     for folder in folders:
         if (folder / name).is_file():
             return folder / name
-    raise Invalid(
-        {"images": f"A row names the image {name[:12]}…, which came with another import. Leave that row out."}
-    )
+    raise Invalid({"images": f"A row names the image {name[:12]}…, which is not in the store. Leave that row out."})
 
 
 def link_file(source: str | Path, target: str | Path) -> None:
@@ -58,9 +56,6 @@ def find_thumbnail(session: Session, caller: Caller, version_id: UUID, name: str
     """A small WebP of an image that the version's rows name."""
     caller.require(Permission.SEE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
-    if STORED_NAME.fullmatch(name):
-        for import_id in (version.import_id, *version.split.get("files", {}).values()):
-            file = store().fetch(f"imports/{import_id}/{THUMBNAILS}") / f"{name.partition('.')[0]}.webp"
-            if file.is_file():
-                return file
-    raise NotFound("There is no such image here.")
+    sources = [version.import_id, *map(UUID, version.split.get("files", {}).values())]
+    added = [UUID(one.source) for source in sources for one in overlay_of(session, source, version.edit_id).appended]
+    return thumbnail_in([*sources, *added], name)

@@ -263,8 +263,7 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
         {"split": split, "rows": str(store().fetch(key)), "edits": job.edits[split]}
         for split, key in job.sources.items()
     ]
-    images = [str(one) for key in job.sources.values() if (one := store().fetch(key).parent / IMAGES).is_dir()]
-    work = {"sources": sources, "split": dict(job.split), "images": images}
+    work = {"sources": sources, "split": dict(job.split), "images": _image_folders(sources)}
     found = run_work("tensorant_app.services.version_work", work, folder, beat)
     if found["problem"]:
         return found
@@ -279,6 +278,13 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
     found["mask"] = json.loads((folder / MASK_SUMMARY).read_text())
     found["content_sha256"] = _hash_view(found["content_sha256"], found["mask"], merged=job.merge_system)
     return found
+
+
+def _image_folders(sources: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Beside the rows of each import, also of those whose rows were added."""
+    added = [path for one in sources for path, _ in one["edits"].get("appended", ())]
+    beside = [Path(path).parent / IMAGES for path in (*(one["rows"] for one in sources), *added)]
+    return [str(folder) for folder in dict.fromkeys(beside) if folder.is_dir()]
 
 
 def finish_check(session: Session, version_id: UUID, found: dict[str, Any]) -> None:

@@ -16,7 +16,7 @@ from tensorant_app.db.audit import AuditEntry
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.members import Caller
-from tensorant_app.services import downloads, exports
+from tensorant_app.services import downloads, exports, row_files
 from tensorant_app.services.downloads import Bundle
 from tests import data
 
@@ -56,7 +56,7 @@ def test_a_split_is_one_file_and_parquet_is_the_frozen_one(caller: Caller, versi
 
     ((name, path),) = found.examples.items()
     copy = tmp_path / name
-    copy.write_bytes(b"".join(downloads.read_pieces(name, path)))
+    copy.write_bytes(b"".join(row_files.read_pieces(name, path)))
     assert (name, found.file_name, found.texts) == ("test.parquet", "tickets-v1-test.parquet", {})
     assert pq.read_table(copy).num_rows == 3
 
@@ -66,7 +66,7 @@ def test_exported_lines_import_again_as_the_same_rows(
 ) -> None:
     found = export(caller, version_id, split="train")
     ((name, path),) = found.examples.items()
-    (tmp_path / name).write_bytes(b"".join(downloads.read_pieces(name, path)))
+    (tmp_path / name).write_bytes(b"".join(row_files.read_pieces(name, path)))
 
     again = data.show_import(caller, data.read_import(caller, dataset_id, tmp_path / name))
 
