@@ -123,7 +123,7 @@ def _unpacked(opened: Opened, file: IO[bytes]) -> Iterator[bytes]:
         raise FileRefused(FileCode.BROKEN_ARCHIVE, said) from error
 
 
-def _insides(opened: Opened, file: IO[bytes]) -> Iterator[IO[bytes]]:
+def _insides(opened: Opened, file: IO[bytes]) -> Iterator[gzip.GzipFile | IO[bytes]]:
     if opened.wrapping is Wrapping.GZIP:
         with gzip.GzipFile(fileobj=file) as inner:
             yield inner
