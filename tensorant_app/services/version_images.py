@@ -15,9 +15,9 @@ from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.images import STORED_NAME, stored_images
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.services.edits import overlay_of
 from tensorant_app.services.import_images import thumbnail_in
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.overlays import overlay_of
 
 
 def carry_images(splits: Iterable[Path], folders: Sequence[Path], target: Path) -> int:
