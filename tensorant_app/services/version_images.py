@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from sqlmodel import Session
@@ -15,9 +16,17 @@ from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.images import STORED_NAME, stored_images
 from tensorant_app.domain.members import Caller, Permission
+from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.import_images import thumbnail_in
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.overlays import overlay_of
+
+
+def image_folders(sources: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Beside the rows of each source of a check's job, and of those whose rows were added to it."""
+    added = [path for one in sources for path, _ in one["edits"].get("appended", ())]
+    beside = [Path(path).parent / IMAGES for path in (*(one["rows"] for one in sources), *added)]
+    return [str(folder) for folder in dict.fromkeys(beside) if folder.is_dir()]
 
 
 def carry_images(splits: Iterable[Path], folders: Sequence[Path], target: Path) -> int:

@@ -38,7 +38,7 @@ from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.overlays import counts_of, edited_source, newest_edit
 from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
-from tensorant_app.services.version_images import link_file
+from tensorant_app.services.version_images import image_folders, link_file
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
@@ -265,7 +265,7 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
         {"split": split, "rows": str(store().fetch(key)), "edits": job.edits[split]}
         for split, key in job.sources.items()
     ]
-    work = {"sources": sources, "split": dict(job.split), "images": _image_folders(sources)}
+    work = {"sources": sources, "split": dict(job.split), "images": image_folders(sources)}
     found = run_work("tensorant_app.services.version_work", work, folder, beat)
     if found["problem"]:
         return found
@@ -280,13 +280,6 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
     found["mask"] = json.loads((folder / MASK_SUMMARY).read_text())
     found["content_sha256"] = _hash_view(found["content_sha256"], found["mask"], merged=job.merge_system)
     return found
-
-
-def _image_folders(sources: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Beside the rows of each import, also of those whose rows were added."""
-    added = [path for one in sources for path, _ in one["edits"].get("appended", ())]
-    beside = [Path(path).parent / IMAGES for path in (*(one["rows"] for one in sources), *added)]
-    return [str(folder) for folder in dict.fromkeys(beside) if folder.is_dir()]
 
 
 def finish_check(session: Session, version_id: UUID, found: dict[str, Any]) -> None:
