@@ -82,6 +82,15 @@ def count_marks(example: Example) -> int:
     return marks
 
 
+def counted(listed: int, marks: int) -> str:
+    """What is wrong with so many images for so many places."""
+    if marks == 0:
+        return f"holds {listed}, and no text says where; write {IMAGE_MARK} into a question for each."
+    if listed == 0:
+        return f"holds none for {marks} {IMAGE_MARK} marks; name the images, or remove the marks."
+    return f"holds {listed} for {marks} {IMAGE_MARK} marks; give each mark one."
+
+
 def with_stored_images(example: Example, name_of: Callable[[object], str]) -> dict[str, object]:
     """Each image as a part of its own that names a stored file; `images` is used up. Only for a row without faults."""
     listed = iter(listed_images(example))

@@ -122,7 +122,7 @@ def _written(image: Image.Image, form: str) -> tuple[bytes, str]:
         keeps = image.mode in ("L", "RGB")
         profile = image.info.get("icc_profile") if keeps else None
         plain = image if keeps else image.convert("RGB")
-        plain.save(target, "JPEG", quality=_QUALITY, exif=b"", icc_profile=profile)
+        plain.save(target, "JPEG", quality=_QUALITY, subsampling=0, exif=b"", icc_profile=profile)
         return _plain_jpeg(target.getvalue()), "jpg"
     has_alpha = image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
     mode = "RGBA" if has_alpha else "L" if image.mode == "L" else "RGB"

@@ -15,9 +15,9 @@ from tensorant_app.domain.data_codes import RowCode
 from tensorant_app.domain.datasets import Record, Row, RowError, name_of, store
 from tensorant_app.domain.file_kinds import IMAGES_MOST
 from tensorant_app.domain.images import (
-    IMAGE_MARK,
     column_of,
     count_marks,
+    counted,
     given_images,
     is_path,
     listed_images,
@@ -135,15 +135,6 @@ class ImageReader:
 def key_of(source: str) -> str:
     """What an image is called in `IMAGE_NAMES`: its path, or the hash of what stands in the row."""
     return f"data:{hashlib.sha256(source.encode()).hexdigest()}" if source.startswith("data:") else source
-
-
-def counted(listed: int, marks: int) -> str:
-    """What is wrong with so many images for so many places."""
-    if marks == 0:
-        return f"holds {listed}, and no text says where; write {IMAGE_MARK} into a question for each."
-    if listed == 0:
-        return f"holds none for {marks} {IMAGE_MARK} marks; name the images, or remove the marks."
-    return f"holds {listed} for {marks} {IMAGE_MARK} marks; give each mark one."
 
 
 _PLACE = re.compile(r"messages\[(\d+)\]\.content")

@@ -12,13 +12,14 @@ from tensorant_app.domain.images import (
     STORED_NAME,
     column_of,
     count_marks,
+    counted,
     given_images,
     listed_images,
     show_path,
     with_stored_images,
 )
 from tensorant_app.services.connections import store
-from tensorant_app.services.image_files import IMAGE_NAMES, IMAGES, THUMBNAILS, counted, key_of, replace_row
+from tensorant_app.services.image_files import IMAGE_NAMES, IMAGES, THUMBNAILS, key_of, replace_row
 from tensorant_app.services.imports import folder_key
 
 

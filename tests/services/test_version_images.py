@@ -153,7 +153,8 @@ def test_an_archive_whose_images_leave_its_folder_is_refused_whole(
 def test_a_preview_of_a_vision_projects_upload_shows_rows_with_images(
     caller: Caller, vision: UUID, tmp_path: Path
 ) -> None:
-    path = pack(tmp_path / "rows.zip", rows_with_images()[-1:], images())
+    no_mark = {**chat("Which?"), "images": ["photos/0.png"]}
+    path = pack(tmp_path / "rows.zip", [rows_with_images()[5], rows_with_images()[-1], no_mark], images())
     with unit_of_work() as session:
         import_id = imports.start_import(session, caller, vision, path.name)
     imports.receive_file(import_id, path)
@@ -165,7 +166,11 @@ def test_a_preview_of_a_vision_projects_upload_shows_rows_with_images(
         preview = import_previews.show_preview(session, caller, import_id)
 
     assert preview is not None
-    assert [row.faults for row in preview.rows] == [()]
+    named, _, unmarked = preview.rows
+    assert named.messages[0]["content"][0] == {"type": "image", "image": "photos/0.png"}
+    assert unmarked.faults == (
+        "Row 3: images holds 1, and no text says where; write <image> into a question for each.",
+    )
 
 
 def test_a_text_project_reads_no_images_and_says_so(caller: Caller, dataset_id: UUID, tmp_path: Path) -> None:
