@@ -241,8 +241,8 @@ def _retry_after(response: httpx.Response) -> timedelta | None:
 
 
 def _seconds_until(value: str, date: str) -> float | None:
-    then = _date(value)
-    return None if then is None else (then - (_date(date) or datetime.now(UTC))).total_seconds()
+    then, told_at = _date(value), _date(date)
+    return None if then is None or told_at is None else (then - told_at).total_seconds()
 
 
 def _date(value: str) -> datetime | None:

@@ -155,8 +155,9 @@ class TestCreating:
         [
             ({"Retry-After": "17"}, 17),
             ({"Retry-After": "Thu, 03 Dec 2026 09:30:20 GMT", "Date": "Thu, 03 Dec 2026 09:30:00 GMT"}, 20),
-            ({"Retry-After": "Thu, 03 Dec 2020 09:30:20 GMT"}, 0),
-            ({"Retry-After": "Thu, 03 Dec 2099 09:30:20 GMT"}, 3600),
+            ({"Retry-After": "Thu, 03 Dec 2020 09:30:20 GMT", "Date": "Thu, 03 Dec 2026 09:30:00 GMT"}, 0),
+            ({"Retry-After": "Thu, 03 Dec 2099 09:30:20 GMT", "Date": "Thu, 03 Dec 2026 09:30:00 GMT"}, 3600),
+            ({"Retry-After": "Thu, 03 Dec 2026 09:30:20 GMT"}, None),
             ({"Retry-After": "soon"}, None),
         ],
     )
