@@ -90,8 +90,9 @@ class Watch:
             require(len(accepted) <= 1, "asked_once", f"{row.name} was asked for {len(accepted)} times")
 
     def _slots(self, rows: list[Machine], *, is_settled: bool) -> None:
-        holds = {row.name for row in rows if row.state in HOLDS_SLOT}
         with reading() as session:
+            # In one moment with what is shown: workers in processes of their own go on meanwhile.
+            holds = {row.name for row in session.exec(select(Machine)) if row.state in HOLDS_SLOT}
             view = slots.show_slots(session, self.site.console.caller)
             own = session.exec(select(Organization).where(Organization.id == self.site.console.caller.organization_id))
             self.most_slots = max(view.slots, own.one().run_slots)
