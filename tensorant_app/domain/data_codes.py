@@ -51,6 +51,7 @@ class RowCode(StrEnum):
     BAD_CHARACTER = "bad_character"
     BAD_CELLS = "bad_cells"
     NO_MESSAGES = "no_messages"
+    PREFERENCE = "preference"
     MISSING_FIELD = "missing_field"
     BAD_MESSAGE = "bad_message"
     BAD_ROLE = "bad_role"
@@ -129,7 +130,7 @@ CODES: Mapping[Code, About] = {
     F.UNKNOWN_LAYOUT: _refused("No known layout of examples", "Say which columns hold the question and the reply"),
     F.WRONG_LAYOUT: _refused("Not the layout that was asked for", "Choose the layout again, or let it be recognised"),
     F.PREFERENCES: _refused("Preference data", "Training on preferences comes later; choose examples with one reply"),
-    F.NOT_JSONL: _refused("No row is a JSON object", "Put one whole object on each line"),
+    F.NOT_JSONL: _refused("Nothing in it is a JSON object", "Put one whole object on each line"),
     F.BROKEN_ARRAY: _refused("A JSON array that lost its structure", "Mend the place named, or write JSON Lines"),
     F.BROKEN_TABLE: _refused("A table that lost its structure", "Mend the header or the quotation mark named"),
     F.BROKEN_PARQUET: _refused("A Parquet file that cannot be read", "Write the file again"),
@@ -154,6 +155,7 @@ CODES: Mapping[Code, About] = {
     R.BAD_CHARACTER: _error("Half a character or NUL", "Remove lone surrogates and NUL"),
     R.BAD_CELLS: _error("More or fewer cells than columns", "Quote cells that hold the separator or a line end"),
     R.NO_MESSAGES: _error("No list of messages", "A row needs messages, a list with at least one in it"),
+    R.PREFERENCE: _error("A preference among examples", "Training on preferences comes later; leave the row out"),
     R.MISSING_FIELD: _error("A field is missing or empty", "Fill it in, or remove the row"),
     R.BAD_MESSAGE: _error("A message is no object", "Every message has a role and content"),
     R.BAD_ROLE: _error("Unknown role", "Use one of the layout's roles"),

@@ -54,6 +54,7 @@ WHOLE_LIMIT = 16 * MIB
 WORKBOOK_LIMIT = 512 * MIB
 WORKBOOK_TEXTS_LIMIT = 48 * MIB
 PROBE_ROWS = 20
+PROBE_MOST = 100_000
 IMAGE_PIXELS = 100_000_000
 IMAGE_BYTES = 20 * MIB
 IMAGE_SIDE = 65_500
@@ -74,7 +75,7 @@ LIMITS: Mapping[str, str] = {
     "index of a zip": f"{ARCHIVE_INDEX_LIMIT // MIB} MiB",
     "JSON columns": f"{WHOLE_LIMIT // MIB} MiB, because such a file cannot be read piece by piece",
     "workbook": f"{WORKBOOK_LIMIT // MIB} MiB unpacked, {WORKBOOK_TEXTS_LIMIT // MIB} MiB of it shared texts",
-    "rows looked at for the layout": f"{PROBE_ROWS}",
+    "rows looked at for the layout": f"{PROBE_ROWS}, and where none of them can be trained, up to {PROBE_MOST:,}",
     "an image": f"{IMAGE_PIXELS:,} pixels, {IMAGE_SIDE:,} on a side and {IMAGE_BYTES // MIB} MiB; PNG, JPEG, WebP or GIF, "
     "of which the first picture counts",
     "images of an import": f"{IMAGES_MOST:,} different ones",

@@ -7,15 +7,15 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
-from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
+from tensorant_app.domain.file_kinds import PROBE_MOST, PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
 from tensorant_app.domain.json_lines import Tally
-from tensorant_app.domain.json_text import parse_object
+from tensorant_app.domain.json_text import begins_object, parse_object
 from tensorant_app.domain.json_values import show_keys
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
 from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text
@@ -83,7 +83,10 @@ class Reading:
         raw = self._records(self.opened)
         probe = _Probe(raw)
         if self.mapping is None:
-            self.mapping = probe.mapping(self.layout)
+            self.mapping = probe.mapping(self.layout, self.kind)
+            if probe.is_spent:
+                self.tally = Tally()
+                raw, probe.seen = self._records(self.opened), []
         if self.opened.images and not self._reads_images:
             said = f"The zip file holds {self.opened.images:,} images, and a text project reads none of them."
             yield Notice(None, None, "", NoticeCode.IMAGES_LEFT_OUT, said)
@@ -105,7 +108,7 @@ class Reading:
                     return
                 self.rows = found.row or self.rows
         if self.rows == 0:
-            yield FileError(FileCode.EMPTY, _EMPTY)
+            yield FileError(FileCode.EMPTY, _HEADER_ALONE if self.kind in _TABLES else _EMPTY)
 
     def _shared(self, opened: Opened, mapping: ColumnMapping) -> Iterator[Found]:
         """The file once more from its beginning, which was read for its layout."""
@@ -170,16 +173,16 @@ class Beginning:
 
 
 def read_beginning(path: Path) -> Beginning:
-    """Looks at no more rows than the recognition does."""
+    """Looks at no more rows than the recognition does, and keeps the first ones."""
     reading = Reading(path)
     probe, mapping, error = None, None, None
     try:
         reading.opened = open_file(path)
         probe = _Probe(reading._records(reading.opened))
-        mapping = probe.mapping(None)
+        mapping = probe.mapping(None, reading.kind)
         error = next((found for found in probe.seen if isinstance(found, FileError)), None)
         if not probe.seen:
-            error = FileError(FileCode.EMPTY, _EMPTY)
+            error = FileError(FileCode.EMPTY, _HEADER_ALONE if reading.kind in _TABLES else _EMPTY)
     except FileRefused as refused:
         error = refused.error
     except MemoryError:
@@ -206,63 +209,100 @@ def _is_large(path: Path) -> bool:
 
 
 class _Probe:
-    """The first records, by which a file's layout is told."""
+    """The first records, by which a file's layout is told; further ones are looked at until one can be trained."""
 
     def __init__(self, raw: Iterator[_Raw]) -> None:
         self.seen: list[_Raw] = []
         self.objects: list[dict[str, object]] = []
-        self._no_objects: list[RowCode] = []
+        self.is_spent = False
+        """Records behind those that were kept were looked at, so that the file has to be read again."""
+        self._raw = raw
+        self._faults: list[tuple[Record, RowCode, str]] = []
         for found in raw:
             self.seen.append(found)
-            if isinstance(found, Record):
-                self._look(found)
             if isinstance(found, FileError) or len(self.seen) == PROBE_ROWS:
                 break
 
-    def _look(self, record: Record) -> None:
-        body = record.body
-        value = parse_object(body) if isinstance(body, bytes | str) else dict(body)
-        if isinstance(value, dict):
-            self.objects.append(value)
-        else:
-            self._no_objects.append(value[1])
+    def mapping(self, layout: Layout | None, kind: FileKind | None) -> ColumnMapping:
+        """The layout of the first row that can be trained in it, or else of the first row that has one.
 
-    def mapping(self, layout: Layout | None) -> ColumnMapping:
-        """Raises `FileRefused` where no layout fits."""
-        if any(is_preference(value) for value in self.objects):
+        Raises `FileRefused` where no layout fits.
+        """
+        known: ColumnMapping | None = None
+        has_preference, needs_one = False, kind in (FileKind.JSON_LINES, FileKind.JSON_ARRAY)
+        for found in chain(self.seen, self._further()):
+            if (value := self._look(found)) is None or not isinstance(found, Record):
+                continue
+            mapping = recognise(value)
+            if is_preference(value):
+                has_preference = True
+            elif mapping is not None and layout in (None, mapping.layout):
+                known = known or mapping
+                if isinstance(read_record(found, mapping, with_images=True), Row):
+                    return mapping
+            if self.is_spent and not needs_one:
+                break
+        if known is not None:
+            return known
+        if has_preference:
             raise FileRefused(FileCode.PREFERENCES, _PREFERENCES)
-        for value in self.objects:
-            found = recognise(value)
-            if found is not None and layout in (None, found.layout):
-                return found
-        if layout is not None and self.objects:
-            info = LAYOUTS[layout]
-            said = (
-                f"No row holds {' and '.join(info.required)}, which the layout {info.title} needs; the first row holds"
-            )
-            raise FileRefused(FileCode.WRONG_LAYOUT, f"{said} {show_keys(self.objects[0])}.")
         if self.objects:
-            raise FileRefused(FileCode.UNKNOWN_LAYOUT, _unknown(self.objects[0]))
-        if self._no_objects and not any(isinstance(found, FileError) for found in self.seen):
-            raise FileRefused(*self._no_text())
+            raise FileRefused(*_no_layout(self.objects[0], layout))
+        if self._faults and not any(isinstance(found, FileError) for found in self.seen):
+            self._require_rows()
         return ColumnMapping(Layout.CHAT, {"messages": "messages"})
 
-    def _no_text(self) -> tuple[FileCode, str]:
-        count, (first, *_) = len(self._no_objects), (found for found in self.seen if isinstance(found, Record))
-        if {*self._no_objects} == {RowCode.NOT_UTF8}:
-            at = parse_object(first.body)  # type: ignore[arg-type]
-            said = f"The file is in an encoding that is not read: in line {first.line}, {at[2]}"  # type: ignore[index]
-            return FileCode.OTHER_ENCODING, said
-        looked = "The only row is no JSON object" if count == 1 else f"None of the first {count} rows is a JSON object"
-        return FileCode.NOT_JSONL, f'{looked}; put one whole object such as {{"messages": [...]}} on each line.'
+    def _further(self) -> Iterator[_Raw]:
+        if len(self.seen) < PROBE_ROWS:
+            return
+        for found in islice(self._raw, PROBE_MOST - PROBE_ROWS):
+            self.is_spent = True
+            yield found
+            if isinstance(found, FileError):
+                return
+
+    def _look(self, found: _Raw) -> dict[str, object] | None:
+        if not isinstance(found, Record):
+            return None
+        body = found.body
+        value = parse_object(body) if isinstance(body, bytes | str) else dict(body)
+        if isinstance(value, dict):
+            if len(self.objects) < PROBE_ROWS:
+                self.objects.append(value)
+            return value
+        if len(self._faults) < PROBE_ROWS or value[1] is not RowCode.NOT_UTF8:
+            self._faults.append((found, value[1], value[2]))
+        return None
+
+    def _require_rows(self) -> None:
+        """Broken rows are named one by one, but not those of a file that holds no JSON."""
+        first, _, end = self._faults[0]
+        if all(code is RowCode.NOT_UTF8 for _, code, _ in self._faults):
+            said = f"The file is in an encoding that is not read: in line {first.line}, {end}"
+            raise FileRefused(FileCode.OTHER_ENCODING, said)
+        if not any(code is RowCode.NOT_UTF8 or begins_object(record.body) for record, code, _ in self._faults):
+            said = f"No row is a JSON object; of line {first.line}: {end}"
+            raise FileRefused(
+                FileCode.NOT_JSONL, f'{said} Put one whole object such as {{"messages": [...]}} on each line.'
+            )
 
 
+_TABLES = (FileKind.CSV, FileKind.TSV, FileKind.SEMICOLONS, FileKind.XLSX)
 _EMPTY = "The file is empty; put at least one example into it."
+_HEADER_ALONE = "The file has a header and no row; put at least one example into it."
 _TOO_LARGE = "The file needs more memory than an import may take. Split it, or write JSON Lines."
 _PREFERENCES = (
     "The file holds preferences (a chosen and a rejected reply). Training on preferences comes later; "
     "choose a file with one reply to learn in each row."
 )
+
+
+def _no_layout(row: dict[str, object], layout: Layout | None) -> tuple[FileCode, str]:
+    if layout is None:
+        return FileCode.UNKNOWN_LAYOUT, _unknown(row)
+    info = LAYOUTS[layout]
+    said = f"No row holds {' and '.join(info.required)}, which the layout {info.title} needs; the first row holds"
+    return FileCode.WRONG_LAYOUT, f"{said} {show_keys(row)}."
 
 
 def _unknown(row: dict[str, object]) -> str:

@@ -392,8 +392,8 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "nothing": (b"", FileCode.EMPTY, "empty"),
     "blanks": (b"\xef\xbb\xbf \r\n\n", FileCode.EMPTY, "empty"),
     "an empty array": ("[]", FileCode.EMPTY, "empty"),
-    "a header alone": ("prompt,completion\n", FileCode.EMPTY, "empty"),
-    "a text": ("hello\nworld", FileCode.NOT_JSONL, "None of the first 2 rows"),
+    "a header alone": ("prompt,completion\n", FileCode.EMPTY, "a header and no row"),
+    "a text": ("hello\nworld", FileCode.NOT_JSONL, "of line 1"),
     "objects over lines": (
         json.dumps(CHATS[0], indent=1) + "\n" + json.dumps(CHATS[1], indent=1),
         FileCode.NOT_JSONL,
