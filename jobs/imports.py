@@ -12,7 +12,7 @@ from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
 from tensorant_app.domain.errors import Conflict, Refused
 from tensorant_app.domain.imports import ImportState
-from tensorant_app.services import imports
+from tensorant_app.services import imports, uploads
 from tensorant_app.services.bases import control_tokens, reads_images
 from tensorant_app.services.connections import store, tell_disk_trouble
 from tensorant_app.services.image_files import IMAGES, THUMBNAILS
@@ -23,11 +23,17 @@ from trainer.contract import RESULT
 
 @actor(imports.REACT, queue="slow")
 def react(lease: Lease) -> None:
-    """Do what the import's state calls for, then say what was found."""
+    """Do what the import's state calls for, then say what was found; of a cancelled one nothing is left."""
     with reading() as session:
         work = imports.work_on(session, lease.subject_id)
     result = _perform(lease, work) if work else None
+    with reading() as session:
+        is_thrown_away = imports.is_thrown_away(session, lease.subject_id)
+    if is_thrown_away:
+        uploads.throw_away(lease.subject_id)
     with lease.write() as session:
+        if is_thrown_away:
+            imports.note_thrown_away(session, lease.subject_id)
         if work is not None and result is not None:
             if work.state is ImportState.RECEIVING:
                 imports.finish_preview(session, lease.subject_id, result["refused"])

@@ -6,6 +6,7 @@ The file and its rows stay as they were read. What counts is folded from the ste
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -51,18 +52,28 @@ class Overlay:
     """What the steps come to."""
 
     left_out: set[int] = field(default_factory=set)
+    """Rejected ones too: they are not asked about any more."""
     changed: dict[int, str] = field(default_factory=dict)
     mended: set[int] = field(default_factory=set)
     """Changed rows that the file's own reading rejected."""
     appended: list[Appended] = field(default_factory=list)
 
-    def ready(self, accepted: int) -> int:
-        """How many rows a version is made of."""
-        return accepted + len(self.mended) + sum(one.rows for one in self.appended) - len(self.left_out)
+    def ready(self, accepted: int, rejected: AbstractSet[int]) -> int:
+        """How many rows a version is made of. `rejected` are those of the file's own reading, of `accepted` and them."""
+        taken_out = len(self.left_out - (rejected - self.mended))
+        return accepted + len(self.mended) + sum(one.rows for one in self.appended) - taken_out
+
+    def open_errors(self, rejected: AbstractSet[int]) -> AbstractSet[int]:
+        """Rejected rows that nobody has mended or left out."""
+        return rejected - self.mended - self.left_out
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.left_out or self.changed or self.appended)
 
     def stored(self) -> dict[str, object]:
         """The form of a job file; empty where nothing was changed."""
-        if not (self.left_out or self.changed or self.appended):
+        if self.is_empty:
             return {}
         appended = [[one.source, one.offset] for one in self.appended]
         return {"left_out": sorted(self.left_out), "changed": list(self.changed.items()), "appended": appended}

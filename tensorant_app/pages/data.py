@@ -143,8 +143,8 @@ def _import_row(project: str, line: ImportLine) -> ImportRow:
         line.state.value,
         line.reason or size,
         f"{line.rows:,}" if line.rows else "",
-        f"{line.accepted:,}" if line.rows else "",
-        f"{line.rejected:,}" if line.rejected else "",
+        f"{line.ready:,}" if line.rows else "",
+        f"{line.with_errors:,}" if line.with_errors else "",
         ago(line.created_at),
         exact(line.created_at),
     )

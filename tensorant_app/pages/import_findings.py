@@ -14,7 +14,7 @@ from tensorant_app.components.links import bare_link
 from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono, phone_only
 from tensorant_app.components.values import if_, if_text
-from tensorant_app.domain.data_codes import CODES, NoticeCode, RowCode
+from tensorant_app.domain.data_codes import CODES, About, NoticeCode, RowCode
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
 from tensorant_app.pages.words import count
@@ -48,7 +48,11 @@ class FindingsState(AppState):
     warnings: list[GroupRow] = []
     warned: str = ""
     """How many places the warnings name."""
+    code: str = ""
+    """The chosen kind, and below its name."""
     kind: str = ""
+    rows_href: str = ""
+    """Where the rows of this kind are looked through and edited."""
     faults: list[FaultRow] = []
     fault_pages: Pages = Pages()
 
@@ -73,20 +77,28 @@ class FindingsState(AppState):
         self.errors = [_group(self, group, kind) for group in errors]
         self.warnings = [_group(self, group, kind) for group in warnings]
         self.warned = count(sum(group.findings for group in warnings), "place")
-        self.kind = CODES[_code(kind)].meaning if kind in _CODES else kind
+        about = about_code(kind)
+        self.code, self.kind = (kind, about.meaning) if about else ("", kind)
+        self.rows_href = kind_address(self, kind)
         self.faults = [_fault(self, row) for row in rows]
         self.fault_pages = pages_of(self, len(rows), total)
 
 
-_CODES = {*map(str, RowCode), *map(str, NoticeCode)}
+def about_code(text: str) -> About | None:
+    """What a row's error or warning is called; None for a word that is no code."""
+    if text in [*RowCode]:
+        return CODES[RowCode(text)]
+    return CODES[NoticeCode(text)] if text in [*NoticeCode] else None
 
 
-def _code(text: str) -> RowCode | NoticeCode:
-    return RowCode(text) if text in [*RowCode] else NoticeCode(text)
+def kind_address(state: AppState, code: str) -> str:
+    """The open import with the rows of one kind in its list: those with errors, or those that can be trained."""
+    show = "rejected" if code in [*RowCode] else ""
+    return address(state, of=code, show=show, at=0, row="")
 
 
 def _group(state: AppState, group: ErrorGroup, kind: str) -> GroupRow:
-    about = CODES[_code(group.code)]
+    about = CODES[RowCode(group.code) if group.code in [*RowCode] else NoticeCode(group.code)]
     href = address(state, kind=group.code, **{"from": 0})
     return GroupRow(group.code, about.meaning, about.advice, f"{group.rows:,}", href, group.code == kind)
 
@@ -102,9 +114,9 @@ def _fault(state: AppState, row: ErrorRow) -> FaultRow:
 
 
 def findings(
-    import_id: rx.Var[str], rejected: rx.Var[str], has_rejected: rx.Var[bool], *below: rx.Component
+    import_id: rx.Var[str], rejected: rx.Var[str], has_rejected: rx.Var[bool], *below: rx.Component, act: rx.Component
 ) -> rx.Component:
-    """Kinds at the left with what stands below them, the chosen kind's rows at the right."""
+    """Kinds at the left with what stands below them, the chosen kind's rows at the right with what can be done to all."""
     clean = callout("Every row is ready: nothing has to be mended.", tone="green")
     some = (FindingsState.errors.length() > 0) | (FindingsState.warnings.length() > 0)
     errors = _groups(
@@ -119,7 +131,7 @@ def findings(
         if_(FindingsState.warnings.length() > 0, warnings),
         *below,
     )
-    return grid(left, if_(some, _rows()), layout="md")
+    return grid(left, if_(some, _rows(act)), layout="md")
 
 
 def _groups(
@@ -147,7 +159,7 @@ _FAULTS = [
 ]
 
 
-def _rows() -> rx.Component:
+def _rows(act: rx.Component) -> rx.Component:
     def draw(found: rx.Var[FaultRow]) -> rx.Component:
         return table_row(
             cell(
@@ -172,5 +184,6 @@ def _rows() -> rx.Component:
     return card(
         rx.el.div(table, class_name="tall-list", tab_index=0, role="group", aria_label="Rows of this kind"),
         title=FindingsState.kind,
+        right=[if_text(FindingsState.code, act)],
         padded=False,
     )

@@ -3,31 +3,26 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 import reflex as rx
 
-from tensorant_app.components.buttons import button
-from tensorant_app.components.callouts import callout, refusal
-from tensorant_app.components.cards import card, row, stack
-from tensorant_app.components.chats import Bubble, bubbles
-from tensorant_app.components.choices import Option, select
-from tensorant_app.components.forms import search_input, text_area
-from tensorant_app.components.links import bare_link
-from tensorant_app.components.texts import meta
-from tensorant_app.components.values import if_, if_text, pick
+from tensorant_app.components.chats import Bubble
+from tensorant_app.components.choices import Option
+from tensorant_app.domain.data_codes import Severity
 from tensorant_app.domain.edits import EditKind
 from tensorant_app.pages.bubbles import bubble_of, words_of
 from tensorant_app.pages.frame import segment
-from tensorant_app.pages.lists import MOST_SEARCHED, Pages, address, found_pages, page_foot, pages_of, query, start_of
-from tensorant_app.pages.rows import no_rows, rows_keys
+from tensorant_app.pages.import_findings import about_code, kind_address
+from tensorant_app.pages.lists import MOST_SEARCHED, Pages, address, found_pages, pages_of, query, start_of
 from tensorant_app.pages.words import ago, count
-from tensorant_app.services import datasets, edits, import_rows
+from tensorant_app.services import datasets, edits, import_rows, row_errors
 from tensorant_app.services.edits import EditLine, EditsView
-from tensorant_app.services.import_rows import ImportRow, RowsPage, Show
+from tensorant_app.services.import_rows import FoundRows, ImportRow, RowsPage, Show, Which
+from tensorant_app.services.row_errors import ErrorGroup
 from tensorant_app.state import AppState, id_of
 
 _SNIPPET = 90
@@ -79,7 +74,21 @@ class EditCounts:
 
     ready: str = ""
     rejected: int = 0
+    ready_rows: str = ""
+    """In words, as those with errors."""
+    with_errors: str = ""
+    error_rows: str = ""
     steps: int = 0
+
+
+@dataclass(frozen=True)
+class BulkQuestion:
+    """What is asked before one step takes many rows; nothing is asked without a title."""
+
+    title: str = ""
+    lead: str = ""
+    confirm: str = ""
+    puts_back: bool = False
 
 
 class EditorState(AppState):
@@ -95,6 +104,15 @@ class EditorState(AppState):
     steps: list[StepRow] = []
     others: list[Option] = []
     """Files of the dataset whose rows can be added."""
+    kinds: list[Option] = []
+    """Errors and warnings whose rows can be listed alone."""
+    kind: str = ""
+    shows_left_out: bool = False
+    is_chosen: bool = False
+    """The list shows rows that were searched or chosen, which one step can leave out or put back."""
+    question: BulkQuestion = BulkQuestion()
+    _found: FoundRows = FoundRows((), 0)
+    _because: str = ""
 
     @rx.event
     async def load(self) -> None:
@@ -143,7 +161,40 @@ class EditorState(AppState):
         seen = await self._see(lambda session, caller: datasets.show_import_page(session, caller, id_of(text)))
         return rx.redirect(address(self, q=word, at=0, row="")) if seen else None
 
-    async def _act(self, work: Callable[[Any, Any, UUID], None]) -> None:
+    @rx.event
+    async def choose_kind(self, kind: str):
+        """The rows of one kind of error or warning, or with nothing chosen all again."""
+        text = segment(self, "imports")
+        seen = await self._see(lambda session, caller: datasets.show_import_page(session, caller, id_of(text)))
+        return rx.redirect(kind_address(self, kind) if kind else address(self, of="", at=0, row="")) if seen else None
+
+    @rx.event
+    async def ask_all(self, kind: str):
+        """How many rows the list holds, or the rows of this kind; and whether one step shall take them all."""
+        text = segment(self, "imports")
+        which = Which(_show_of(kind), kind=kind) if kind else _which(self)
+        found = await self._see(lambda session, caller: import_rows.find_rows(session, caller, id_of(text), which))
+        if found is not None:
+            self._found, self._because = found, which.kind or ("search" if which.word else which.show.value)
+            self.question = _question(which, len(found.numbers))
+
+    @rx.event
+    async def close_question(self, is_open: bool) -> None:
+        text = segment(self, "imports")
+        seen = await self._see(lambda session, caller: datasets.show_import_page(session, caller, id_of(text)))
+        if seen is not None and not is_open:
+            self.question = BulkQuestion()
+
+    @rx.event
+    async def act_on_all(self) -> None:
+        """The rows that were asked about, in one step."""
+        act = edits.put_back if self.question.puts_back else edits.leave_out
+        rows, because, seen = self._found.numbers, self._because, self._found.seen
+        await self._act(lambda session, caller, of: act(session, caller, of, rows, because=because, seen=seen))
+        if not self.error:
+            self.question = BulkQuestion()
+
+    async def _act(self, work: Callable[[Any, Any, UUID], object]) -> None:
         """One step, and the page as it is after it; where it is refused, what was typed stays."""
         text = segment(self, "imports")
         await self._do(lambda session, caller: work(session, caller, id_of(text)))
@@ -153,19 +204,23 @@ class EditorState(AppState):
 
     async def _look(self, wanted: int) -> None:
         text, start = segment(self, "imports"), start_of(self, "at")
-        show, word = _show(query(self, "show")), query(self, "q").strip()[:MOST_SEARCHED]
+        which = _which(self)
         found = await self._see(
             lambda session, caller: (
                 edits.show_edits(session, caller, id_of(text)),
-                import_rows.list_rows(session, caller, id_of(text), show, word, start=start),
+                import_rows.list_rows(session, caller, id_of(text), which, start=start),
                 datasets.other_ready_imports(session, caller, id_of(text)),
+                row_errors.group_errors(session, caller, id_of(text)),
+                row_errors.group_warnings(session, caller, id_of(text)),
             )
         )
         if found is None:
             return
-        view, page, others = found
-        self._show(view, page, show)
-        self.searched = word
+        view, page, others, errors, warnings = found
+        self._show(view, page, which)
+        self.searched, self.kind, self.is_chosen = which.word, which.kind, which != Which() and bool(page.rows)
+        self.shows_left_out = which.show is Show.LEFT_OUT
+        self.kinds = _kind_options([*errors, *warnings])
         self.others = [Option(str(one.id), f"{one.file_name} · {one.accepted:,} rows") for one in others]
         first = page.rows[0].number if page.rows else 0
         if wanted or first:
@@ -173,9 +228,16 @@ class EditorState(AppState):
         else:
             self.picked, self.chat, self.row_faults = PickedRow(), [], []
 
-    def _show(self, view: EditsView, page: RowsPage, show: Show) -> None:
-        self.counts = EditCounts(f"{view.ready:,}", view.still_rejected, len(view.lines))
-        self.shows = _links(self, view, show)
+    def _show(self, view: EditsView, page: RowsPage, which: Which) -> None:
+        self.counts = EditCounts(
+            f"{view.ready:,}",
+            view.still_rejected,
+            count(view.ready, "row"),
+            f"{view.still_rejected:,}",
+            count(view.still_rejected, "row"),
+            len(view.lines),
+        )
+        self.shows = _links(self, view, which)
         self.rows = [_line(one) for one in page.rows]
         shown = len(page.rows)
         self.row_pages = (
@@ -194,19 +256,51 @@ class EditorState(AppState):
         self.row_faults = list(found.faults)
 
 
-def _show(text: str) -> Show:
-    return Show(text) if text in [*Show] else Show.READY
+def _which(state: AppState) -> Which:
+    """As the open address says."""
+    show, kind = query(state, "show"), query(state, "of")
+    word = query(state, "q").strip()[:MOST_SEARCHED]
+    return Which(Show(show) if show in [*Show] else Show.READY, word, kind if about_code(kind) else "")
 
 
-def _links(state: AppState, view: EditsView, show: Show) -> list[ShowLink]:
+def _show_of(kind: str) -> Show:
+    """The list in which rows of this kind stand."""
+    about = about_code(kind)
+    return Show.REJECTED if about and about.severity is Severity.ERROR else Show.READY
+
+
+def _kind_options(groups: Sequence[ErrorGroup]) -> list[Option]:
+    named = ((group, about_code(group.code)) for group in groups)
+    options = [Option(group.code, f"{about.meaning} · {group.rows:,}") for group, about in named if about]
+    return [Option("", "Whatever was found"), *options] if options else []
+
+
+def _question(which: Which, number: int) -> BulkQuestion:
+    rows, about = count(number, "row"), about_code(which.kind)
+    said = [f"What was found in {'it' if number == 1 else 'each'}: {about.meaning}."] if about else []
+    if which.word:
+        said.append(f"{'It holds' if number == 1 else 'All hold'} “{which.word}”.")
+    undo = "The file itself stays as it is, and Undo takes the step back."
+    if which.show is Show.LEFT_OUT:
+        return BulkQuestion(f"Put back {rows}?", " ".join([*said, undo]), f"Put back {rows}", puts_back=True)
+    return BulkQuestion(f"Leave out {rows}?", " ".join([*said, undo]), f"Leave out {rows}")
+
+
+def _links(state: AppState, view: EditsView, which: Which) -> list[ShowLink]:
     named = (
         (Show.READY, "Ready", view.ready),
         (Show.REJECTED, "With errors", view.still_rejected),
         (Show.CHANGED, "Changed", view.changed),
         (Show.LEFT_OUT, "Left out", view.left_out),
     )
+    stays = (Show.LEFT_OUT, _show_of(which.kind)) if which.kind else tuple(Show)
     return [
-        ShowLink(label, f"{number:,}", address(state, show=one.value, at=0, row=""), one is show)
+        ShowLink(
+            label,
+            f"{number:,}",
+            address(state, show=one.value, of=which.kind if one in stays else "", at=0, row=""),
+            one is which.show,
+        )
         for one, label, number in named
     ]
 
@@ -219,7 +313,7 @@ def _line(row: ImportRow) -> LineRow:
 
 
 def _messages(row: ImportRow) -> list[dict[str, Any]]:
-    if row.state is Show.REJECTED:
+    if row.faults:
         return []
     found: list[dict[str, Any]] = json.loads(row.text)["messages"]
     return found
@@ -242,133 +336,4 @@ def _said(line: EditLine) -> str:
     what = _SAID[line.kind]
     if line.kind is EditKind.APPEND:
         return f"Rows of {line.file_name} {what}"
-    return f"Row {line.rows[0]:,} {what}" if len(line.rows) == 1 else f"{count(len(line.rows), 'row')} {what}"
-
-
-def editor() -> rx.Component:
-    """The rows at the left, the chosen one at the right, and below what was done."""
-    head = row(
-        rx.el.h2("Rows", class_name="h2"),
-        rx.el.nav(rx.foreach(EditorState.shows, _link), class_name="seg links", aria_label="Which rows"),
-        wraps=True,
-    )
-    left = stack(_list(), if_(AppState.me.may_prepare, _steps()))
-    return rx.el.section(head, rx.el.div(left, _one(), class_name="md"), class_name="stack tight")
-
-
-def _link(one: rx.Var[ShowLink]) -> rx.Component:
-    return bare_link(
-        one.label,
-        rx.el.span(one.count, class_name="c"),
-        href=one.href,
-        custom_attrs={"aria-current": pick(one.is_open, "true", "false")},
-    )
-
-
-def _list() -> rx.Component:
-    def line(one: rx.Var[LineRow]) -> rx.Component:
-        inner = rx.el.button(
-            rx.el.span(one.number, class_name="num gray"),
-            rx.el.span(one.words, class_name="trunc"),
-            rx.el.span(one.state, class_name="meta"),
-            type="button",
-            class_name="row-pick",
-            on_click=EditorState.pick(one.row),
-            custom_attrs={"aria-current": pick(one.row == EditorState.picked.row, "true", "false")},
-        )
-        return rx.el.div(inner, custom_attrs={"data-row": ""})
-
-    search = rx.el.form(
-        search_input("import-search", "Search these rows", default_value=EditorState.searched),
-        on_submit=EditorState.search,
-        key=EditorState.searched,
-        class_name="rows-search",
-    )
-    return card(
-        search,
-        rx.el.div(rx.foreach(EditorState.rows, line), class_name="rows-list"),
-        if_(EditorState.rows.length() == 0, rx.el.p(no_rows(EditorState.searched), class_name="meta cb")),
-        page_foot(rows_keys(), EditorState.row_pages, keys=True),
-        padded=False,
-    )
-
-
-def _one() -> rx.Component:
-    picked = EditorState.picked
-    faults = rx.el.ul(rx.foreach(EditorState.row_faults, lambda fault: rx.el.li(fault)), class_name="reasons")
-    shown = rx.cond(
-        picked.state == "rejected",
-        stack(callout(faults, tone="red"), rx.el.pre(picked.text, class_name="mono raw")),
-        bubbles(EditorState.chat),
-    )
-    body = rx.cond(EditorState.is_editing, _form(), shown)
-    return if_(
-        picked.row > 0,
-        card(
-            rx.el.div(body, class_name=pick((picked.state == "rejected") | EditorState.is_editing, "cb", "")),
-            title=picked.title,
-            beside_title=[meta(picked.source), _state_word()],
-            right=[if_(AppState.me.may_prepare & ~EditorState.is_editing, _acts())],
-            padded=False,
-        ),
-    )
-
-
-def _state_word() -> rx.Component:
-    words = rx.match(
-        EditorState.picked.state, ("changed", "changed"), ("left_out", "left out"), ("rejected", "with errors"), ""
-    )
-    return if_text(words, rx.badge(words, variant="soft", color_scheme="gray", high_contrast=True))
-
-
-def _acts() -> rx.Component:
-    state = EditorState.picked.state
-    change = button("Edit", size="sm", icon_name="pencil", on_click=EditorState.edit(True))
-    out = button("Leave out", size="sm", on_click=EditorState.leave_out)
-    back = button("Put back", size="sm", on_click=EditorState.put_back)
-    return row(
-        change,
-        if_((state == "ready") | (state == "changed"), out),
-        if_((state == "left_out") | (state == "changed"), back),
-    )
-
-
-def _form() -> rx.Component:
-    return rx.el.form(
-        stack(
-            refusal(AppState.error, AppState.reasons),
-            rx.el.label("The row as JSON", html_for="row-text"),
-            text_area("row-text", default_value=EditorState.picked.text, rows=18),
-            meta("A conversation (messages), or the columns as the file has them. It is read as strictly as the file."),
-            row(
-                button("Save row", kind="solid", submits=True),
-                button("Cancel", kind="ghost", on_click=EditorState.edit(False)),
-            ),
-        ),
-        on_submit=EditorState.save,
-        key=EditorState.picked.title,
-    )
-
-
-def _steps() -> rx.Component:
-    def line(step: rx.Var[StepRow]) -> rx.Component:
-        return rx.el.div(rx.el.div(rx.el.span(step.words), meta(step.by, block=True), class_name="tx"), class_name="li")
-
-    undo = button("Undo", size="sm", icon_name="undo_2", on_click=EditorState.undo, command="Undo the last edit")
-    add = rx.el.form(
-        row(
-            select("other-file", EditorState.others, label="Another file of this dataset"),
-            button("Add its rows", size="sm", submits=True),
-        ),
-        on_submit=EditorState.append,
-        class_name="rows-search",
-    )
-    none = rx.el.p("Nothing was changed. The file itself always stays as it is.", class_name="meta cb")
-    listed = rx.el.div(rx.foreach(EditorState.steps, line), class_name="rows-list")
-    return card(
-        if_(EditorState.counts.steps > 0, listed, none),
-        if_(EditorState.others.length() > 0, add),
-        title="Edits",
-        right=[if_(EditorState.counts.steps > 0, undo)],
-        padded=False,
-    )
+    return f"Row {line.rows[0]:,} {what}" if len(line.rows) == 1 else f"{len(line.rows):,} rows {what}"

@@ -23,9 +23,10 @@ from tensorant_app.domain.imports import LIFECYCLE
 from tensorant_app.domain.layouts import LAYOUTS, Layout
 from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version, version_row
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
+from tensorant_app.pages.import_editor import act_on_kind, editor
 from tensorant_app.pages.import_findings import FindingsState, GroupRow, findings
 from tensorant_app.pages.import_mapper import MapperState, kind_words, mapper
-from tensorant_app.pages.import_rows import EditorState, editor
+from tensorant_app.pages.import_rows import EditorState
 from tensorant_app.pages.lists import put
 from tensorant_app.pages.split_form import THIS_FILE, read_rest, read_seed, read_shares, split_fields
 from tensorant_app.pages.words import ago, share, size
@@ -149,8 +150,8 @@ def _facts(project: str, page: ImportPage) -> ImportFacts:
         f"{routes.data(project)}?dataset={page.dataset.id}",
         size(line.size) if line.size else "",
         f"{line.rows:,}",
-        f"{line.accepted:,}",
-        share(line.accepted, line.rows),
+        f"{line.ready:,}",
+        share(line.ready, line.rows),
         f"{line.rejected:,}",
         line.rejected,
         line.reason or "",
@@ -229,15 +230,23 @@ def _read() -> rx.Component:
     counts = stats(
         Stat("Rows read", facts.rows),
         Stat("Ready", rx.cond(is_ready, EditorState.counts.ready, facts.ready), facts.ready_share),
-        Stat("With errors", facts.errors, rx.cond(facts.rejected > 0, _kinds(FindingsState.errors), "")),
+        Stat("With errors", rx.cond(is_ready, EditorState.counts.with_errors, facts.errors), _errors_left()),
         Stat("Warnings", facts.warnings, rx.cond(facts.warnings != "", _kinds(FindingsState.warnings), "none")),
     )
     made = data_table(
         VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
     )
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
-    found = findings(facts.id, facts.errors, facts.rejected > 0, if_(is_ready, _version_form()), if_(is_ready, listed))
+    below = (if_(is_ready, _version_form()), if_(is_ready, listed))
+    found = findings(facts.id, facts.errors, facts.rejected > 0, *below, act=if_(is_ready, act_on_kind()))
     return if_(is_ready | (facts.rejected > 0), stack(counts, found, if_(is_ready, editor())))
+
+
+def _errors_left() -> rx.Var[str]:
+    """Under the number of rows with errors: of how many kinds, or that the file's were mended or left out."""
+    facts, rest = ImportPageState.facts, EditorState.counts.rejected
+    some = rx.cond(rest == facts.rejected, _kinds(FindingsState.errors), "of " + facts.errors + " in the file")
+    return rx.cond(facts.rejected == 0, "", rx.cond(facts.state == "ready", some, _kinds(FindingsState.errors)))
 
 
 def _kinds(groups: rx.Var[list[GroupRow]]) -> rx.Var[str]:
@@ -248,14 +257,14 @@ def _kinds(groups: rx.Var[list[GroupRow]]) -> rx.Var[str]:
 def _version_form() -> rx.Component:
     leave_out = rx.el.label(
         rx.el.input(type="checkbox", name="leave_out_rejected", id="leave_out_rejected", class_name="ck"),
-        rx.el.span("Leave out the ", rx.el.b(EditorState.counts.rejected, class_name="strong"), " rows with errors"),
+        rx.el.span("Leave out the ", rx.el.b(EditorState.counts.error_rows, class_name="strong"), " with errors"),
         class_name="tog",
     )
     fields = stack(
         *split_fields(ImportPageState.others),
         if_(EditorState.counts.rejected > 0, leave_out),
         if_text(fault("leave_out_rejected"), rx.el.p(fault("leave_out_rejected"), class_name="bad", role="alert")),
-        row(button(rx.fragment("Make a version of ", EditorState.counts.ready, " rows"), kind="solid", submits=True)),
+        row(button(rx.fragment("Make a version of ", EditorState.counts.ready_rows), kind="solid", submits=True)),
     )
     form = rx.el.form(fields, on_submit=ImportPageState.make_version)
     return card(if_(AppState.me.may_prepare, form, rx.el.p(VIEWERS, class_name="meta")), title="New version")

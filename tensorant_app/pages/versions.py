@@ -178,7 +178,10 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
     divided = " / ".join(
         "the rest" if shares.get(s) is None else f"{shares[s]:,}" for s in ("train", "validation", "test")
     )
-    rejected = origin.source.rejected
+    errors, by_hand = origin.counts.with_errors, origin.counts.left_out
+    left_out = [f"{count(errors, 'row')} with errors"] * bool(errors) + [f"{count(by_hand, 'row')} by hand"] * bool(
+        by_hand
+    )
     return VersionFacts(
         str(view.id),
         f"{origin.dataset.name} v{view.number}",
@@ -188,7 +191,7 @@ def _facts(project: str, view: VersionView, origin: Origin) -> VersionFacts:
         ago(origin.created_at),
         origin.source.file_name,
         routes.import_(project, origin.source.id),
-        f"{count(rejected, 'row')} with errors" if rejected else "",
+        ", ".join(left_out),
         origin.dataset.name,
         divided,
         str(origin.split.get("seed", "")),

@@ -19,6 +19,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.overlays import EditedCounts, counts_of
 from tensorant_app.services.versions import files_key
 from tensorant_app.services.work import progress_of
 
@@ -40,6 +41,10 @@ class ImportLine:
     rows: int
     accepted: int
     rejected: int
+    ready: int
+    """Rows that a version is made of, after all edits."""
+    with_errors: int
+    """Rejected rows that nobody has mended or left out."""
     reason: str | None
     created_at: datetime
     warnings: int
@@ -132,6 +137,8 @@ class Origin:
     created_at: datetime
     stored: int
     """Bytes of its files; 0 before it was checked."""
+    counts: EditedCounts
+    """Of its file, after the edits that its last check took in; of now before there was one."""
 
 
 def origin_of(session: Session, caller: Caller, version_id: UUID) -> Origin:
@@ -141,10 +148,11 @@ def origin_of(session: Session, caller: Caller, version_id: UUID) -> Origin:
     source = session.get_one(Import, version.import_id)
     return Origin(
         DatasetLine(dataset.id, dataset.name),
-        import_line(source),
+        import_line(session, source),
         version.split,
         version.created_at,
         stored_bytes(version),
+        counts_of(session, source, None if version.report is None else version.edit_id),
     )
 
 
@@ -176,7 +184,7 @@ def show_import_page(session: Session, caller: Caller, import_id: UUID) -> Impor
     versions = _versions(session, col(DatasetVersion.import_id) == row.id, 0)
     progress = progress_of(row.id) if row.state is ImportState.CHECKING else None
     ready = [one for one in _imports(session, dataset.id, 0) if one.state is ImportState.READY and one.id != row.id]
-    return ImportPage(import_line(row), progress, DatasetLine(dataset.id, dataset.name), versions, ready)
+    return ImportPage(import_line(session, row), progress, DatasetLine(dataset.id, dataset.name), versions, ready)
 
 
 def other_ready_imports(session: Session, caller: Caller, import_id: UUID) -> list[ImportLine]:
@@ -190,7 +198,7 @@ def other_ready_imports(session: Session, caller: Caller, import_id: UUID) -> li
         col(Import.deleted_at).is_(None),
     )
     newest = others.order_by(col(Import.created_at).desc()).limit(PAGE_ROWS)
-    return [import_line(one) for one in session.exec(newest)]
+    return [import_line(session, one) for one in session.exec(newest)]
 
 
 def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[VersionLine]:
@@ -202,7 +210,8 @@ def frozen_versions(session: Session, caller: Caller, project_id: UUID) -> list[
     return _versions(session, mine, 0)
 
 
-def import_line(row: Import) -> ImportLine:
+def import_line(session: Session, row: Import) -> ImportLine:
+    counts = counts_of(session, row)
     return ImportLine(
         row.id,
         row.file_name,
@@ -211,6 +220,8 @@ def import_line(row: Import) -> ImportLine:
         row.rows,
         row.accepted,
         row.rejected,
+        counts.ready,
+        counts.with_errors,
         row.reason,
         row.created_at,
         row.warnings,
@@ -226,7 +237,7 @@ def _imports(session: Session, dataset_id: UUID, start: int) -> list[ImportLine]
         .where(Import.dataset_id == dataset_id, col(Import.deleted_at).is_(None))
         .order_by(col(Import.created_at).desc(), col(Import.id))
     )
-    return [import_line(row) for row in session.exec(page.offset(start).limit(PAGE_ROWS))]
+    return [import_line(session, row) for row in session.exec(page.offset(start).limit(PAGE_ROWS))]
 
 
 def _versions(session: Session, where: Any, start: int) -> list[VersionLine]:

@@ -22,9 +22,9 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
-from tensorant_app.services.edits import files_with
 from tensorant_app.services.imports import folder_key
 from tensorant_app.services.lookup import hold_row
+from tensorant_app.services.overlays import files_with
 from tensorant_app.services.versions import draft_key, frozen_key
 
 REACT = "deletions.react"

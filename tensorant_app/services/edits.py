@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlmodel import Session, col, func, select
+from sqlmodel import Session
 
 from tensorant_app.db.datasets import Import, RowEdit
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.datasets import Record, Row, read_record
-from tensorant_app.domain.edits import Edit, EditKind, Overlay, fold, standing
+from tensorant_app.domain.edits import EditKind, Overlay, fold, standing
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.json_text import parse_object
@@ -21,12 +21,11 @@ from tensorant_app.domain.json_values import show_keys
 from tensorant_app.domain.layouts import ColumnMapping, Layout, from_stored, recognise
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.audit import write_audit
-from tensorant_app.services.connections import store
-from tensorant_app.services.imports import rows_key
-from tensorant_app.services.lookup import own_row
+from tensorant_app.services.lookup import hold_row, own_row
+from tensorant_app.services.overlays import edits_of, newest_edit, overlay_of
 from tensorant_app.services.row_errors import rejected_rows
 
-MOST_ROWS = 100_000
+MOST_ROWS = 1_000_000
 """Of one step."""
 
 
@@ -58,42 +57,64 @@ class EditsView:
 def show_edits(session: Session, caller: Caller, import_id: UUID) -> EditsView:
     caller.require(Permission.SEE)
     row = own_row(session, caller, Import, import_id, "import")
-    overlay = overlay_of(session, row.id)
-    stored = session.exec(select(RowEdit).where(RowEdit.import_id == row.id).order_by(col(RowEdit.id)))
-    by_id = {edit.id: edit for edit in stored}
-    newest = [by_id[edit.id] for edit in standing(map(_edit, by_id.values()))][-50:][::-1]
+    steps = edits_of(session, row.id)
+    overlay, rejected = fold(steps), rejected_rows(row.id)
+    newest = [session.get_one(RowEdit, one.id) for one in standing(steps)[-50:][::-1]]
     return EditsView(
-        overlay.ready(row.accepted),
+        overlay.ready(row.accepted, rejected),
         len(overlay.left_out),
         len(overlay.changed),
         len(overlay.mended),
         sum(one.rows for one in overlay.appended),
-        row.rejected - len(overlay.mended),
+        len(overlay.open_errors(rejected)),
         [EditLine(one.who, one.at, one.kind, one.rows, _name(session, one.source_id)) for one in newest],
     )
 
 
-def leave_out(session: Session, caller: Caller, import_id: UUID, rows: Sequence[int]) -> None:
-    """These rows stay out of versions from now on; the file keeps them."""
+def leave_out(
+    session: Session,
+    caller: Caller,
+    import_id: UUID,
+    rows: Sequence[int],
+    *,
+    because: str = "",
+    seen: int | None = None,
+) -> int:
+    """These rows stay out of versions from now on; the file keeps them. How many were not out before.
+
+    Of rejected rows it says that somebody knows of them. `because` goes into the audit. Where the rows were looked up
+    before, `seen` is the newest step of then: `Conflict` where there was another one since.
+    """
     row = _editable(session, caller, import_id)
+    _require_unmoved(session, row, seen)
     overlay = overlay_of(session, row.id)
     _require_rows(session, row, overlay, rows)
-    out = (rejected_rows(row.id) - overlay.mended) | overlay.left_out
-    wanted = sorted({*rows} - out)
+    wanted = sorted({*rows} - overlay.left_out)
     if not wanted:
         raise Conflict("These rows are left out already.")
-    _add(session, caller, row, EditKind.LEAVE_OUT, wanted)
+    _add(session, caller, row, EditKind.LEAVE_OUT, wanted, because)
+    return len(wanted)
 
 
-def put_back(session: Session, caller: Caller, import_id: UUID, rows: Sequence[int]) -> None:
-    """As the file has them: not left out and not changed any more."""
+def put_back(
+    session: Session,
+    caller: Caller,
+    import_id: UUID,
+    rows: Sequence[int],
+    *,
+    because: str = "",
+    seen: int | None = None,
+) -> int:
+    """As the file has them: not left out and not changed any more. How many were; the rest as `leave_out`."""
     row = _editable(session, caller, import_id)
+    _require_unmoved(session, row, seen)
     overlay = overlay_of(session, row.id)
     _require_rows(session, row, overlay, rows)
     wanted = sorted({*rows} & (overlay.left_out | overlay.changed.keys()))
     if not wanted:
         raise Conflict("These rows are as the file has them already.")
-    _add(session, caller, row, EditKind.PUT_BACK, wanted)
+    _add(session, caller, row, EditKind.PUT_BACK, wanted, because)
+    return len(wanted)
 
 
 def change_row(session: Session, caller: Caller, import_id: UUID, number: int, text: str) -> None:
@@ -114,9 +135,15 @@ def change_row(session: Session, caller: Caller, import_id: UUID, number: int, t
 
 
 def append_file(session: Session, caller: Caller, import_id: UUID, other_id: UUID) -> None:
-    """All ready rows of another import of the dataset stand behind this one's; they keep their own numbers besides."""
+    """All ready rows of another import of the dataset stand behind this one's; they keep their own numbers besides.
+
+    As its file has them: what was edited there stays there.
+    """
     row = _editable(session, caller, import_id)
-    other = own_row(session, caller, Import, other_id, "import")
+    try:
+        other = hold_row(session, caller, Import, other_id, "import")
+    except NotFound:
+        raise NotFound("The file whose rows should be added is not there any more. Choose another one.") from None
     overlay = overlay_of(session, row.id)
     if other.dataset_id != row.dataset_id or other.id == row.id:
         raise Invalid({"file": "Choose another file of the same dataset."})
@@ -137,40 +164,6 @@ def undo(session: Session, caller: Caller, import_id: UUID) -> None:
     _add(session, caller, row, EditKind.UNDO, [], undoes=steps[-1].id)
 
 
-def overlay_of(session: Session, import_id: UUID, until: int | None = None) -> Overlay:
-    """What the steps come to, up to one of them."""
-    return fold(edits_of(session, import_id, until))
-
-
-def edits_of(session: Session, import_id: UUID, until: int | None = None) -> list[Edit]:
-    found = select(RowEdit).where(RowEdit.import_id == import_id).order_by(col(RowEdit.id))
-    if until is not None:
-        found = found.where(col(RowEdit.id) <= until)
-    return [_edit(one) for one in session.exec(found)]
-
-
-def newest_edit(session: Session, import_ids: Iterable[UUID]) -> int:
-    """The last step of any of them; 0 where there is none."""
-    last = select(func.max(RowEdit.id)).where(col(RowEdit.import_id).in_(list(import_ids)))
-    return session.exec(last).one() or 0
-
-
-def files_with(session: Session, import_id: UUID) -> list[str]:
-    """Names of the files that this one's rows were added to, whether or not that was undone: it can be looked at."""
-    targets = select(RowEdit.import_id).where(RowEdit.source_id == import_id)
-    alive = select(Import).where(col(Import.id).in_(targets), col(Import.deleted_at).is_(None))
-    return [one.file_name for one in session.exec(alive.order_by(col(Import.created_at)))]
-
-
-def edited_source(session: Session, import_id: UUID, until: int) -> dict[str, Any]:
-    """The steps in the form of a job file, with the path of each appended file's rows."""
-    stored = overlay_of(session, import_id, until).stored()
-    if stored:
-        appended: Any = stored["appended"]
-        stored["appended"] = [[str(store().fetch(rows_key(UUID(source)))), offset] for source, offset in appended]
-    return stored
-
-
 def _editable(session: Session, caller: Caller, import_id: UUID) -> Import:
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, import_id, "import")
@@ -179,12 +172,22 @@ def _editable(session: Session, caller: Caller, import_id: UUID) -> Import:
     return row
 
 
+def _require_unmoved(session: Session, row: Import, seen: int | None) -> None:
+    if seen is not None and newest_edit(session, [row.id]) != seen:
+        raise Conflict("Somebody edited the rows of this file meanwhile. Look at them again, then decide.")
+
+
 def _require_rows(session: Session, row: Import, overlay: Overlay, rows: Sequence[int]) -> None:
     last = _last(session, row, overlay)
     if not rows or len(rows) > MOST_ROWS:
         raise Invalid({"rows": f"Choose between 1 and {MOST_ROWS:,} rows."})
     if strange := next((number for number in rows if not 1 <= number <= last), None):
         raise NotFound(f"There is no row {strange}; the rows are numbered from 1 to {last:,}.")
+    for one in overlay.appended:
+        if missing := {number - one.offset for number in rows} & rejected_rows(UUID(one.source)):
+            there = min(missing)
+            named = f"row {there} of {_name(session, UUID(one.source))}"
+            raise NotFound(f"Row {there + one.offset} is {named}, which has errors and was not added.")
 
 
 def _last(session: Session, row: Import, overlay: Overlay) -> int:
@@ -215,7 +218,9 @@ def _mapping(row: Import, parsed: Any) -> ColumnMapping:
     return found
 
 
-def _add(session: Session, caller: Caller, row: Import, kind: EditKind, rows: list[int], **more: Any) -> None:
+def _add(
+    session: Session, caller: Caller, row: Import, kind: EditKind, rows: list[int], because: str = "", **more: Any
+) -> None:
     at = now_of(session)
     made = RowEdit(
         at=at,
@@ -228,14 +233,8 @@ def _add(session: Session, caller: Caller, row: Import, kind: EditKind, rows: li
     )
     session.add(made)
     session.flush()
-    first = rows[0] if rows else None
-    write_audit(session, caller, f"rows.{kind.value}", row.id, edit=made.id, rows=len(rows), first=first)
-
-
-def _edit(row: RowEdit) -> Edit:
-    source = str(row.source_id) if row.source_id else ""
-    rows = tuple(row.rows)
-    return Edit(row.id or 0, row.kind, rows, row.example, row.was_rejected, source, row.added, row.undoes)
+    first, why = rows[0] if rows else None, because or None
+    write_audit(session, caller, f"rows.{kind.value}", row.id, edit=made.id, rows=len(rows), first=first, because=why)
 
 
 def _name(session: Session, import_id: UUID | None) -> str:

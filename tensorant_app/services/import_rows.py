@@ -1,15 +1,16 @@
-"""The rows of an import as people look through and edit them: by page, by word, by what was done to them."""
+"""The rows of an import as people look through and edit them: by page, by word, by finding, by what was done to them."""
 
 from __future__ import annotations
 
 import json
 from bisect import bisect_left
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import closing
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from itertools import chain, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -22,10 +23,11 @@ from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.connections import store
-from tensorant_app.services.edits import overlay_of
+from tensorant_app.services.edits import MOST_ROWS
 from tensorant_app.services.imports import bad_rows_key, rows_key
 from tensorant_app.services.lookup import own_row
-from tensorant_app.services.row_errors import rejected_rows
+from tensorant_app.services.overlays import newest_edit, overlay_of
+from tensorant_app.services.row_errors import rejected_rows, rows_of_kind
 from tensorant_app.services.row_pages import PAGE_ROWS, holds, matching_rows, slice_rows
 
 _COLUMNS = ("row", "example")
@@ -37,6 +39,26 @@ class Show(StrEnum):
     CHANGED = "changed"
     LEFT_OUT = "left_out"
     REJECTED = "rejected"
+    """Rows with errors that nobody has mended or left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Which:
+    """Rows by what was done to them, by a word that they hold, and by a kind of error or warning."""
+
+    show: Show = Show.READY
+    word: str = ""
+    kind: str = ""
+    """A code of what the reading found. A row that was changed since counts as of no kind."""
+
+
+@dataclass(frozen=True, slots=True)
+class FoundRows:
+    """Rows that one step may leave out, or put back."""
+
+    numbers: Sequence[int]
+    seen: int
+    """The newest step that they were looked up after."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +71,7 @@ class ImportRow:
     text: str
     """The example as JSON, or of a rejected row what the file holds; empty where that cannot be said."""
     faults: Sequence[str] = ()
+    """Why the file's own row cannot be trained; empty for a row that can."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,23 +82,40 @@ class RowsPage:
     more: bool
 
 
-def list_rows(
-    session: Session, caller: Caller, import_id: UUID, show: Show = Show.READY, word: str = "", *, start: int = 0
-) -> RowsPage:
-    """Up to 50 rows from `start`. A word is looked for in rows that can be trained; changed ones come first."""
+def list_rows(session: Session, caller: Caller, import_id: UUID, which: Which, *, start: int = 0) -> RowsPage:
+    """Up to 50 rows from `start`; in a search changed rows come first."""
     if start < 0:
         raise Invalid({"start": "A page begins at row 0 or later."})
     found = _open(session, caller, import_id)
-    if word and show is Show.READY:
-        rows, more = found.search(word, start)
-        return RowsPage(rows, None, more)
-    if show is Show.READY:
+    if which.word:
+        with closing(found.search(which)) as matches:
+            rows = list(islice(matches, start, start + PAGE_ROWS + 1))
+        return RowsPage(rows[:PAGE_ROWS], None, len(rows) > PAGE_ROWS)
+    if which.show is Show.READY and not which.kind:
         total = found.row.accepted + len(found.overlay.mended) + sum(one.rows for one in found.overlay.appended)
         return RowsPage(found.slice(start), total, start + PAGE_ROWS < total)
-    numbers = found.numbers(show)
-    if word:
-        numbers = [one.number for one in found.rows(numbers) if word.casefold() in one.text.casefold()]
+    numbers = found.numbers(which)
     return RowsPage(found.rows(numbers[start : start + PAGE_ROWS]), len(numbers), start + PAGE_ROWS < len(numbers))
+
+
+def find_rows(session: Session, caller: Caller, import_id: UUID, which: Which) -> FoundRows:
+    """All rows of this kind that are not left out yet, or, of those that are left out, all that can be put back."""
+    if which == Which():
+        raise Invalid({"rows": "Search a word or choose a kind first."})
+    found = _open(session, caller, import_id)
+    if which.word:
+        with closing(found.search(which)) as matches:
+            numbers = [one.number for one in matches]
+    else:
+        numbers = found.numbers(which)
+    if which.show is not Show.LEFT_OUT:
+        numbers = [row for row in numbers if row not in found.overlay.left_out]
+    if not numbers:
+        is_out = which.show is Show.LEFT_OUT
+        raise Conflict("None of these rows is left out." if is_out else "All rows of this kind are left out already.")
+    if len(numbers) > MOST_ROWS:
+        raise Invalid({"rows": f"These are {len(numbers):,} rows; one step takes at most {MOST_ROWS:,}."})
+    return FoundRows(sorted(numbers), newest_edit(session, [import_id]))
 
 
 def show_row(session: Session, caller: Caller, import_id: UUID, number: int) -> ImportRow:
@@ -112,11 +152,19 @@ class _Rows:
         found += [(row, self.overlay.changed[row]) for row in here]
         return [self._of(number, text) for number, text in sorted(found)]
 
-    def search(self, word: str, start: int) -> tuple[list[ImportRow], bool]:
-        changed = sorted((row, text) for row, text in self.overlay.changed.items() if holds(text, word))
-        with closing(self._matches(word)) as matches:
-            found = list(islice(chain(changed, matches), start, start + PAGE_ROWS + 1))
-        return [self._of(number, text) for number, text in found[:PAGE_ROWS]], len(found) > PAGE_ROWS
+    def search(self, which: Which) -> Generator[ImportRow, None, None]:
+        """Rows of a list that hold the word; close it, and nothing more is read."""
+        is_meant = self._chooser(which)
+        for row, text in sorted(self.overlay.changed.items()):
+            if is_meant(row) and holds(text, which.word):
+                yield self._of(row, text)
+        if which.show is not Show.REJECTED:
+            with closing(self._matches(which.word)) as matches:
+                yield from (self._of(row, text) for row, text in matches if is_meant(row))
+        if which.show in (Show.REJECTED, Show.LEFT_OUT):
+            lost = set(self.numbers(which)) & (rejected_rows(self.row.id) - self.overlay.mended)
+            word = which.word.casefold()
+            yield from (one for one in self._rejected(lost) if word in one.text.casefold())
 
     def _matches(self, word: str) -> Generator[tuple[int, str], None, None]:
         for path, offset in self.files:
@@ -125,13 +173,29 @@ class _Rows:
                     if one["row"] + offset not in self.overlay.changed:
                         yield one["row"] + offset, one["example"]
 
-    def numbers(self, show: Show) -> list[int]:
-        match show:
+    def _chooser(self, which: Which) -> Callable[[int], bool]:
+        if which.show is Show.READY and not which.kind:
+            return lambda row: True
+        return set(self.numbers(which)).__contains__
+
+    def numbers(self, which: Which) -> list[int]:
+        """Of a list that is no whole file, in order, whatever word is searched."""
+        found: AbstractSet[int]
+        match which.show:
             case Show.CHANGED:
-                return sorted(self.overlay.changed)
+                found = self.overlay.changed.keys()
             case Show.LEFT_OUT:
-                return sorted(self.overlay.left_out)
-        return sorted(rejected_rows(self.row.id) - self.overlay.mended)
+                found = self.overlay.left_out
+            case Show.REJECTED:
+                found = self.overlay.open_errors(rejected_rows(self.row.id))
+            case Show.READY:
+                found = self._of_kind(which.kind) - rejected_rows(self.row.id)
+        return sorted(found & self._of_kind(which.kind) if which.kind else found)
+
+    def _of_kind(self, kind: str) -> AbstractSet[int]:
+        own = rows_of_kind(self.row.id, kind)
+        more = (row + one.offset for one in self.overlay.appended for row in rows_of_kind(UUID(one.source), kind))
+        return own.union(more) - self.overlay.changed.keys()
 
     def rows(self, numbers: Sequence[int]) -> list[ImportRow]:
         """These, in order; those that are not there are left out."""
@@ -150,7 +214,8 @@ class _Rows:
             raw = line["raw"]
             text = raw if isinstance(raw, str) else "" if raw is None else json.dumps(raw, ensure_ascii=False)
             faults = tuple(reason["message"] for reason in line["reasons"])
-            yield ImportRow(line["row"], Show.REJECTED, self.row.file_name, line["row"], text, faults)
+            state = Show.LEFT_OUT if line["row"] in self.overlay.left_out else Show.REJECTED
+            yield ImportRow(line["row"], state, self.row.file_name, line["row"], text, faults)
 
     def _of(self, number: int, text: str) -> ImportRow:
         file_name, source_number = origin(number, self.overlay.appended, self.names, self.row.file_name)

@@ -142,9 +142,11 @@ def give_up(session: Session, row: Import) -> None:
     """Nobody has sent a byte of it for long."""
     sentence = "No byte of it came for a week."
     step(session, row, LIFECYCLE, ImportEvent, verb="cancel", cause=Cause.WORKER, sentence=sentence)
+    promise(session, REACT, row.id)
 
 
 def cancel_import(session: Session, caller: Caller, import_id: UUID) -> None:
+    """Its reading ends within seconds, and then what has arrived of the file is removed."""
     caller.require(Permission.PREPARE)
     row = own_row(session, caller, Import, import_id, "import")
     step(session, row, LIFECYCLE, ImportEvent, verb="cancel", cause=Cause.MEMBER)
@@ -169,6 +171,16 @@ def work_on(session: Session, import_id: UUID) -> ImportWork | None:
     if row is None or not _is_wanted(row):
         return None
     return ImportWork(row.state, row.mapping, base_of(session, row))
+
+
+def is_thrown_away(session: Session, import_id: UUID) -> bool:
+    """It was cancelled, and what has arrived of it is still here."""
+    row = session.get(Import, import_id)
+    return row is not None and row.state is ImportState.CANCELLED and row.files_gone_at is None
+
+
+def note_thrown_away(session: Session, import_id: UUID) -> None:
+    session.get_one(Import, import_id).files_gone_at = now_of(session)
 
 
 def base_of(session: Session, row: Import) -> tuple[str, str]:
@@ -220,7 +232,9 @@ def read_errors(session: Session, caller: Caller, import_id: UUID) -> Iterator[d
 def promise_all(session: Session) -> None:
     """What the rows call for, whatever became of the promises."""
     waits = (col(Import.state) == ImportState.RECEIVING) & col(Import.arrived) & ~col(Import.previewed)
-    ensure(session, REACT, session.exec(select(Import.id).where((col(Import.state) == ImportState.CHECKING) | waits)))
+    thrown_away = (col(Import.state) == ImportState.CANCELLED) & col(Import.files_gone_at).is_(None)
+    wanted = (col(Import.state) == ImportState.CHECKING) | waits | thrown_away
+    ensure(session, REACT, session.exec(select(Import.id).where(wanted)))
 
 
 def _read_errors(path: Path) -> Iterator[dict[str, Any]]:

@@ -31,6 +31,7 @@ from tensorant_app.services.connecting import ConnectionView
 from tensorant_app.services.datasets import VersionLine, frozen_versions
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machine_views import in_doubt
+from tensorant_app.services.overlays import counts_of
 from tensorant_app.services.slots import SlotsView, show_slots
 from tensorant_app.services.spend import machine_spends
 
@@ -190,7 +191,8 @@ def _data_needs(session: Session, project_id: UUID) -> list[Need]:
     used = select(DatasetVersion.import_id).where(col(DatasetVersion.deleted_at).is_(None))
     unused = _imports(project_id).where(Import.state == ImportState.READY, col(Import.id).not_in(used))
     for row in session.exec(unused.order_by(col(Import.created_at).desc()).limit(_MOST)):
-        errors = f"{row.rejected:,} of {row.rows:,} rows have errors" if row.rejected else "Every row is ready"
+        wrong = counts_of(session, row).with_errors
+        errors = f"{wrong:,} of {row.rows:,} rows have errors" if wrong else "Every row is ready"
         title = f"{row.file_name} is not in any version yet"
         needs.append(Need(Thing.IMPORT, row.id, title, f"{errors}; make a version of it.", "Review"))
     return needs

@@ -77,9 +77,23 @@ def rejected_rows(import_id: UUID) -> frozenset[int]:
     return _rejected(path, known.st_mtime_ns, known.st_size)
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def _rejected(path: Path, changed: int, size: int) -> frozenset[int]:
     return frozenset(found["row"] for found in _findings(path))
+
+
+def rows_of_kind(import_id: UUID, code: str) -> frozenset[int]:
+    """The numbers of all rows that have this error or warning; as `rejected_rows`."""
+    path = store().fetch(warnings_key(import_id) if code in [*NoticeCode] else errors_key(import_id))
+    if not code or not path.is_file():
+        return frozenset()
+    known = path.stat()
+    return _of_kind(path, code, known.st_mtime_ns, known.st_size)
+
+
+@lru_cache(maxsize=16)
+def _of_kind(path: Path, code: str, changed: int, size: int) -> frozenset[int]:
+    return frozenset(found["row"] for found in _findings(path, code) if found["row"] is not None)
 
 
 def _groups(key: str) -> Sequence[ErrorGroup]:

@@ -13,15 +13,13 @@ import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
 from io import FileIO
 from pathlib import Path
 from uuid import UUID
 
-from sqlmodel import Session, col, select
+from sqlmodel import Session
 
 from tensorant_app.db.datasets import Import
-from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Permission
@@ -35,7 +33,6 @@ LARGEST_PIECE = 8 * 1024 * 1024
 _KEEP_FREE = 512 * 1024 * 1024
 """Bytes that an upload leaves to the rest of the installation."""
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
-_ABANDONED_AFTER = timedelta(days=7)
 _OPEN = frozenset({ImportState.RECEIVING, AdapterUploadState.RECEIVING})
 _GOES_ON = _OPEN | {
     ImportState.CHECKING,
@@ -73,7 +70,6 @@ def start_upload(session: Session, caller: Caller, dataset_id: UUID, file_name: 
         raise Invalid({"file": f"A file has a name and between 1 byte and {largest}. Split a larger one into several."})
     if shutil.disk_usage(settings.uploads_dir).free < 2 * size + _KEEP_FREE:
         raise Refused("There is no room for this file.", ["The console's disk is nearly full. Ask the operator."])
-    _forget_abandoned(session, caller)
     import_id = imports.start_import(session, caller, dataset_id, _plain_name(file_name))
     row = session.get_one(Import, import_id)
     row.size = size
@@ -144,19 +140,12 @@ def cancel_upload(session: Session, caller: Caller, upload_id: UUID) -> None:
     caller.require(Permission.PREPARE)
     own_row(session, caller, Import, upload_id, "upload")
     imports.cancel_import(session, caller, upload_id)
+
+
+def throw_away(upload_id: UUID) -> None:
+    """Remove what has arrived of a cancelled file, and what was read of it. Harmless to repeat."""
     part_of(upload_id).unlink(missing_ok=True)
-
-
-def _forget_abandoned(session: Session, caller: Caller) -> None:
-    """Give back the room of uploads that nobody will finish."""
-    abandoned = select(Import.id).where(
-        Import.organization_id == caller.organization_id,
-        Import.state == ImportState.RECEIVING,
-        col(Import.size).is_not(None),
-        Import.created_at < now_of(session) - _ABANDONED_AFTER,
-    )
-    for upload_id in session.exec(abandoned).all():
-        cancel_upload(session, caller, upload_id)
+    shutil.rmtree(store().fetch(imports.folder_key(upload_id)), ignore_errors=True)
 
 
 def part_of(upload_id: UUID) -> Path:

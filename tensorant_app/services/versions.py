@@ -33,10 +33,10 @@ from tensorant_app.services import safety
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.bases import find_base
 from tensorant_app.services.connections import store
-from tensorant_app.services.edits import edited_source, newest_edit, overlay_of
 from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import hold_row, own_row
+from tensorant_app.services.overlays import counts_of, edited_source, newest_edit
 from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
 from tensorant_app.services.version_images import link_file
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
@@ -138,7 +138,7 @@ def create_version(
     files = files or {}
     source = hold_row(session, caller, Import, import_id, "import")
     sources = [source, *(_split_source(session, caller, source, split, one) for split, one in files.items())]
-    _require_ready(session, sources, leave_out_rejected=leave_out_rejected)
+    left_out = _require_ready(session, sources, leave_out_rejected=leave_out_rejected)
     division = Division(
         shares, seed, keep, group_by.strip(), stratify_by.strip(), {split: str(one) for split, one in files.items()}
     )
@@ -157,7 +157,7 @@ def create_version(
         split=division.stored(),
     )
     begin(session, version, VersionEvent, verb="create", cause=Cause.MEMBER)
-    write_audit(session, caller, "versions.create", version.id, left_out=sum(one.rejected for one in sources))
+    write_audit(session, caller, "versions.create", version.id, left_out=left_out)
     return version.id
 
 
@@ -170,15 +170,17 @@ def _split_source(session: Session, caller: Caller, main: Import, split: Split, 
     return one
 
 
-def _require_ready(session: Session, sources: Sequence[Import], *, leave_out_rejected: bool) -> None:
+def _require_ready(session: Session, sources: Sequence[Import], *, leave_out_rejected: bool) -> int:
+    """How many rows with errors stay out because the caller says so."""
     for one in sources:
         if one.state is not ImportState.READY:
             raise Conflict(f"The file {one.file_name} is {one.state.value}; wait until it is ready.")
-    rejected = sum(one.rejected - len(overlay_of(session, one.id).mended) for one in sources)
+    rejected = sum(counts_of(session, one).with_errors for one in sources)
     rows = sum(one.rows for one in sources)
     if rejected and not leave_out_rejected:
         sentence = f"{rejected} of {rows} rows have errors. Mend them, or leave them out."
         raise Invalid({"leave_out_rejected": sentence})
+    return rejected
 
 
 def check_version(session: Session, caller: Caller, version_id: UUID, *, merge_system: bool | None = None) -> None:

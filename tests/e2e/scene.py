@@ -30,13 +30,13 @@ from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import connecting
 from tensorant_app.services.connecting import CheckResult, ConnectionState
 from tensorant_app.services.connections import store
-from tensorant_app.services.imports import errors_key
+from tensorant_app.services.imports import errors_key, warnings_key
 from tensorant_app.services.versions import draft_key, frozen_key
 from tensorant_app.settings import get_settings
 from tests.factories import REPORT, ask_machine, connect, make_baseline, make_project
 from tests.people import Person
 from tests.trained import score_run, started, train
-from tests.web.world import World, make_world, put_base, put_examples, put_preview
+from tests.web.world import World, make_world, put_base, put_examples, put_preview, put_rows
 from trainer.contract import PROGRESS
 
 _SAFETY = {"row": 7, "path": "messages[0].content", "code": "card", "message": "Row 7: a payment card number."}
@@ -116,8 +116,9 @@ def _data(world: World) -> dict[str, str]:
     work.mkdir()
     (work / PROGRESS).write_text('{"done": 37, "total": 100}')
     reason = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
-    faulty = _import(world, "tickets-2026.jsonl", ImportState.READY, rows=4312, accepted=4238, rejected=74)
+    faulty = _import(world, "tickets-2026.jsonl", ImportState.READY)
     _put_errors(faulty)
+    put_rows(faulty, 4312, rejected=range(8, 82))
     versions = {
         "version-draft": _version(world, 2, VersionState.DRAFT),
         "version-checking": _version(world, 3, VersionState.CHECKING),
@@ -228,6 +229,12 @@ def _put_errors(import_id: UUID) -> None:
         for n, code in enumerate(["no_reply"] * 60 + ["not_json"] * 14, 8)
     ]
     store().put(errors_key(import_id), "".join(json.dumps(error) + "\n" for error in errors).encode())
+    odd = [
+        {"row": n, "line": n, "path": "messages[1]", "code": code, "message": f"Row {n}: {what}."}
+        for code, what, rows in (("html", "it holds HTML", 12), ("email", "it holds an e-mail address", 37))
+        for n in range(100, 100 + rows)
+    ]
+    store().put(warnings_key(import_id), "".join(json.dumps(one) + "\n" for one in odd).encode())
 
 
 def _version(world: World, number: int, state: VersionState, report: dict[str, Any] | None = None) -> UUID:

@@ -251,6 +251,7 @@ def test_a_cancel_while_it_is_read_ends_the_process_and_says_nothing_more(
     read(import_id)
     assert promised() == []
     assert files() == []
+    assert not store().fetch(imports.folder_key(import_id)).exists()
     assert verbs(import_id) == ["receive", "check", "cancel"]
 
 
@@ -260,5 +261,25 @@ def test_a_cancel_before_it_is_read_reads_nothing(caller: Caller, import_id: UUI
 
     read(import_id)
 
-    assert list(store().names(f"imports/{import_id}")) == [imports.source_key(import_id)]
+    assert verbs(import_id) == ["receive", "check", "cancel"]
+    assert promised() == []
+
+
+def test_what_has_arrived_of_a_cancelled_file_is_removed_whoever_dies_before(caller: Caller, import_id: UUID) -> None:
+    with unit_of_work() as session:
+        imports.cancel_import(session, caller, import_id)
+        session.flush()
+    with unit_of_work() as session:
+        session.delete(session.get_one(Promise, (imports.REACT, import_id)))
+    assert store().size(imports.source_key(import_id))
+
+    with unit_of_work() as session:
+        imports.promise_all(session)
+    assert [claim.kind for claim in claim_due()] == [imports.REACT]
+    read(import_id)
+    read(import_id)
+
+    assert not store().fetch(imports.folder_key(import_id)).exists()
+    with unit_of_work() as session:
+        imports.promise_all(session)
     assert promised() == []

@@ -89,6 +89,7 @@ from tensorant_app.services import (
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.import_rows import Show, Which
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.plain_base import REPO_ID as BASE_REPO_ID
@@ -101,6 +102,7 @@ NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.hold
 """What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
+LEFT_OUT = Which(Show.LEFT_OUT)
 FACTS = BaseFacts(Base("tests/tiny", "a" * 40, "/nowhere"), 1_000, 2048, "LlamaForCausalLM", ((8, 8),), 4_000)
 
 
@@ -325,7 +327,8 @@ CASES: dict[str, Case] = {
     ),
     "edits.append_file": Case(Permission.PREPARE, lambda s, c, w: edits.append_file(s, c, w.ready, w.another)),
     "edits.undo": Case(Permission.PREPARE, lambda s, c, w: edits.undo(s, c, w.ready)),
-    "import_rows.list_rows": Case(Permission.SEE, lambda s, c, w: import_rows.list_rows(s, c, w.ready)),
+    "import_rows.list_rows": Case(Permission.SEE, lambda s, c, w: import_rows.list_rows(s, c, w.ready, Which())),
+    "import_rows.find_rows": Case(Permission.SEE, lambda s, c, w: import_rows.find_rows(s, c, w.ready, LEFT_OUT)),
     "import_rows.show_row": Case(Permission.SEE, lambda s, c, w: import_rows.show_row(s, c, w.ready, 2)),
     "import_previews.show_preview": Case(Permission.SEE, lambda s, c, w: import_previews.show_preview(s, c, w.waiting)),
     "import_previews.start_reading": Case(

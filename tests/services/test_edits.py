@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pyarrow.parquet as pq
@@ -12,14 +13,15 @@ import pytest
 from sqlmodel import Session, col, select
 
 from tensorant_app.db.audit import AuditEntry
+from tensorant_app.db.datasets import Dataset
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound, Refused
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import edits, import_rows, versions
+from tensorant_app.services import datasets, deletions, edits, import_rows, versions
 from tensorant_app.services.connections import store
 from tensorant_app.services.edits import EditsView
-from tensorant_app.services.import_rows import Show
+from tensorant_app.services.import_rows import FoundRows, Show, Which
 from tests import data
 from tests.data import chat
 from trainer.contract import Split
@@ -109,8 +111,9 @@ class TestSteps:
             edit(edits.leave_out, caller, import_id, [1, 10])
         with pytest.raises(Invalid, match="Choose between 1"):
             edit(edits.leave_out, caller, import_id, [])
+        edit(edits.leave_out, caller, import_id, [4])
         with pytest.raises(Conflict, match="left out already"):
-            edit(edits.leave_out, caller, import_id, [3])
+            edit(edits.leave_out, caller, import_id, [4])
 
 
 class TestAnotherFile:
@@ -127,10 +130,28 @@ class TestAnotherFile:
         rows = frozen_rows(caller, import_id, leave_out_rejected=True)
         assert list(rows) == [1, 2, 4, 5, 6, 7, 8, 9, 10]
         assert rows[10] == "more 1"
+        with pytest.raises(NotFound, match=r"Row 11 is row 2 of more\.jsonl, which has errors and was not added\."):
+            edit(edits.leave_out, caller, import_id, [10, 11])
         with pytest.raises(Conflict, match="added already"):
             edit(edits.append_file, caller, import_id, other)
         with pytest.raises(Invalid, match="another file"):
             edit(edits.append_file, caller, import_id, import_id)
+
+    def test_one_that_was_deleted_or_is_not_ready_any_more_is_refused_with_a_sentence(
+        self, caller: Caller, dataset_id: UUID, import_id: UUID, tmp_path: Path
+    ) -> None:
+        """The page still offered it."""
+        more = data.write_lines(tmp_path / "more.jsonl", [chat("more 1")])
+        other, late = data.read_import(caller, dataset_id, more), data.receive(caller, dataset_id, more)
+        with unit_of_work() as session:
+            deletions.delete_import(session, caller, other)
+
+        with pytest.raises(NotFound, match=r"is not there any more\. Choose another one\."):
+            edit(edits.append_file, caller, import_id, other)
+        with pytest.raises(Conflict, match=r"more\.jsonl is checking; wait until it is ready\."):
+            edit(edits.append_file, caller, import_id, late)
+
+        assert show(caller, import_id).lines == []
 
 
 def test_rows_edited_after_the_check_ask_for_another_one(caller: Caller, import_id: UUID) -> None:
@@ -156,7 +177,7 @@ class TestLooking:
     @staticmethod
     def numbers(caller: Caller, import_id: UUID, show: Show = Show.READY, word: str = "", start: int = 0) -> list[int]:
         with reading() as session:
-            page = import_rows.list_rows(session, caller, import_id, show, word, start=start)
+            page = import_rows.list_rows(session, caller, import_id, Which(show, word), start=start)
         return [row.number for row in page.rows]
 
     def test_each_list_holds_its_rows(self, caller: Caller, import_id: UUID) -> None:
@@ -197,3 +218,117 @@ class TestLooking:
         with reading() as session:
             row = import_rows.show_row(session, caller, import_id, 11)
         assert (row.file_name, row.source_number) == ("more.jsonl", 2)
+
+
+class TestManyRows:
+    """One step takes all rows of a search or of a kind of finding, and says before how many they are."""
+
+    @pytest.fixture
+    def messy(self, caller: Caller, dataset_id: UUID, tmp_path: Path) -> UUID:
+        """Rows 1 to 10: 3 and 7 have no reply, 4 is no JSON, 5, 6 and 9 hold HTML, 9 and 10 the word crane."""
+        rows = [chat(f"question {n}", f"answer {n}") for n in range(1, 11)]
+        rows[2] = rows[6] = BAD
+        for n in (5, 6, 9):
+            rows[n - 1] = chat(f"question {n}", f"<b>answer {n}</b><br>")
+        rows[8]["messages"][0]["content"] = "Which Crane?"
+        rows[9]["messages"][1]["content"] = "The crane at quay 4"
+        lines = [*map(json.dumps, rows[:3]), "{nonsense", *map(json.dumps, rows[4:])]
+        return data.read_import(caller, dataset_id, data.write_lines(tmp_path / "messy.jsonl", lines))
+
+    @staticmethod
+    def find(caller: Caller, import_id: UUID, **which: Any) -> FoundRows:
+        with reading() as session:
+            return import_rows.find_rows(session, caller, import_id, Which(**which))
+
+    @staticmethod
+    def listed(caller: Caller, import_id: UUID, **which: Any) -> list[int]:
+        with reading() as session:
+            return [one.number for one in import_rows.list_rows(session, caller, import_id, Which(**which)).rows]
+
+    def test_rows_of_a_kind_of_warning_are_listed_left_out_in_one_step_and_taken_back(
+        self, caller: Caller, messy: UUID
+    ) -> None:
+        found = self.find(caller, messy, kind="html")
+        assert (found.numbers, self.listed(caller, messy, kind="html")) == ([5, 6, 9], [5, 6, 9])
+
+        with unit_of_work() as session:
+            assert edits.leave_out(session, caller, messy, found.numbers, because="html", seen=found.seen) == 3
+
+        view = show(caller, messy)
+        assert (view.ready, view.left_out, view.still_rejected, len(view.lines)) == (4, 3, 3, 1)
+        with pytest.raises(Conflict, match="left out already"):
+            self.find(caller, messy, kind="html")
+        edit(edits.undo, caller, messy)
+        assert (show(caller, messy).ready, self.find(caller, messy, kind="html").numbers) == (7, [5, 6, 9])
+        with reading() as session:
+            (step, _) = session.exec(select(AuditEntry).where(AuditEntry.action.startswith("rows."))).all()  # type: ignore[attr-defined]
+            assert (step.facts["rows"], step.facts["because"]) == (3, "html")
+
+    def test_rows_of_a_kind_of_error_are_left_out_knowingly_and_no_version_asks_again(
+        self, caller: Caller, messy: UUID
+    ) -> None:
+        found = self.find(caller, messy, show=Show.REJECTED, kind="no_reply")
+        assert found.numbers == [3, 7]
+
+        edit(edits.leave_out, caller, messy, found.numbers)
+
+        view = show(caller, messy)
+        assert (view.ready, view.left_out, view.still_rejected) == (7, 2, 1)
+        assert self.listed(caller, messy, show=Show.REJECTED) == [4]
+        with reading() as session:
+            row = import_rows.show_row(session, caller, messy, 3)
+            assert (row.state, json.loads(row.text), len(row.faults)) == (Show.LEFT_OUT, BAD, 1)
+        with pytest.raises(Invalid, match="1 of 10 rows have errors"):
+            data.draft(caller, messy)
+        edit(edits.leave_out, caller, messy, self.find(caller, messy, show=Show.REJECTED).numbers)
+        assert list(frozen_rows(caller, messy)) == [1, 2, 5, 6, 8, 9, 10]
+
+    def test_rows_that_hold_a_word_are_found_wherever_they_stand(self, caller: Caller, messy: UUID) -> None:
+        edit(edits.change_row, caller, messy, 7, json.dumps(chat("A crane was missing", "yes")))
+
+        assert self.find(caller, messy, word="crane").numbers == [7, 9, 10]
+        assert self.find(caller, messy, word="crane", kind="html").numbers == [9]
+
+        edit(edits.leave_out, caller, messy, [9, 3])
+        assert self.find(caller, messy, word="crane").numbers == [7, 10]
+        assert self.find(caller, messy, show=Show.LEFT_OUT, word="crane").numbers == [9]
+        assert self.listed(caller, messy, show=Show.LEFT_OUT, word="hello") == [3]
+        assert self.listed(caller, messy, show=Show.REJECTED, word="nonsense") == [4]
+        edit(edits.put_back, caller, messy, self.find(caller, messy, show=Show.LEFT_OUT).numbers)
+        assert show(caller, messy).left_out == 0
+
+    def test_a_row_that_was_changed_counts_as_of_no_kind(self, caller: Caller, messy: UUID) -> None:
+        edit(edits.change_row, caller, messy, 5, json.dumps(chat("question 5", "plain")))
+
+        assert self.find(caller, messy, kind="html").numbers == [6, 9]
+
+    def test_rows_of_another_file_are_of_its_kinds(
+        self, caller: Caller, dataset_id: UUID, messy: UUID, tmp_path: Path
+    ) -> None:
+        more = data.write_lines(tmp_path / "more.jsonl", [chat("more"), chat("more", "<i>yes</i><p>")])
+        edit(edits.append_file, caller, messy, data.read_import(caller, dataset_id, more))
+
+        assert self.find(caller, messy, kind="html").numbers == [5, 6, 9, 12]
+
+    def test_nothing_happens_where_somebody_edited_meanwhile(self, caller: Caller, messy: UUID) -> None:
+        found = self.find(caller, messy, kind="html")
+        edit(edits.change_row, caller, messy, 5, json.dumps(chat("question 5", "plain")))
+
+        with pytest.raises(Conflict, match="edited the rows of this file meanwhile"), unit_of_work() as session:
+            edits.leave_out(session, caller, messy, found.numbers, seen=found.seen)
+
+        assert show(caller, messy).left_out == 0
+
+    def test_without_a_word_or_a_kind_nothing_is_chosen(self, caller: Caller, messy: UUID) -> None:
+        with pytest.raises(Invalid, match="Search a word or choose a kind"):
+            self.find(caller, messy)
+
+    def test_lists_of_files_tell_the_numbers_after_all_edits(
+        self, caller: Caller, dataset_id: UUID, messy: UUID
+    ) -> None:
+        edit(edits.leave_out, caller, messy, [3, 5])
+
+        with reading() as session:
+            project_id = session.get_one(Dataset, dataset_id).project_id
+            (line,) = datasets.show_data(session, caller, project_id).imports
+        assert (line.ready, line.with_errors, line.rejected) == (6, 2, 3)

@@ -11,6 +11,7 @@ from httpx import Response
 from sqlmodel import select
 from starlette.testclient import TestClient
 
+from jobs import broker
 from tensorant_app.db.datasets import Import
 from tensorant_app.db.promise import Promise
 from tensorant_app.db.session import reading, unit_of_work
@@ -19,7 +20,6 @@ from tensorant_app.domain.members import Role
 from tensorant_app.services import imports, uploads
 from tensorant_app.services.connections import store
 from tensorant_app.settings import get_settings
-from tests.conftest import Clock
 from tests.factories import make_project
 from tests.people import Person, make_person
 
@@ -240,22 +240,9 @@ def test_a_cancelled_one_leaves_nothing(client: TestClient, member: Person, data
     assert client.delete(f"/api/uploads/{upload}", headers={"cookie": member.cookies}).status_code == 204
 
     assert state_of(upload) is ImportState.CANCELLED
-    assert not list(get_settings().uploads_dir.iterdir())
     assert send(client, member, upload, 400, FILE[400:]).status_code == 409
-
-
-def test_one_that_nobody_finishes_gives_its_room_back(
-    client: TestClient, member: Person, dataset: UUID, clock: Clock
-) -> None:
-    old = announce(client, member, dataset).json()["id"]
-    send(client, member, old, 0, FILE[:400])
-    for _ in range(8):
-        clock.advance(hours=23)
-        client.get("/api/session", headers={"cookie": member.cookies})
-
-    announce(client, member, dataset)
-
-    assert state_of(old) is ImportState.CANCELLED
+    broker.load_actors()
+    broker.perform(imports.REACT, upload)
     assert not list(get_settings().uploads_dir.iterdir())
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -46,6 +46,7 @@ from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
 from tensorant_app.services.image_cleaning import clean
 from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.import_rows import FoundRows
 from tensorant_app.services.imports import bad_rows_key, errors_key, preview_key, rows_key, source_key
 from tensorant_app.services.sessions import digest
 from tensorant_app.services.versions import frozen_key
@@ -169,6 +170,16 @@ DATA_HANDLERS: dict[str, Case] = {
         path=lambda world: left_out_in(world),
         variables=lambda world: {"picked": PickedRow(2)},
         names_ours=True,
+    ),
+    "EditorState.choose_kind": Case(arguments=lambda world, person: ["html"], path=_IMPORT, names_ours=True),
+    "EditorState.ask_all": Case(
+        arguments=lambda world, person: [""],
+        path=lambda world: f"{left_out_in(world)}?show=left_out",
+        names_ours=True,
+    ),
+    "EditorState.close_question": Case(arguments=lambda world, person: [False], path=_IMPORT, names_ours=True),
+    "EditorState.act_on_all": Case(
+        Role.MEMBER, path=_IMPORT, variables=lambda world: {"_found": FoundRows((2,), 0)}, names_ours=True
     ),
     "EditorState.append": Case(
         Role.MEMBER,
@@ -578,12 +589,13 @@ def other_import(world: World) -> str:
     return str(other.id)
 
 
-def put_rows(import_id: UUID, count: int = 3) -> None:
+def put_rows(import_id: UUID, count: int = 3, *, rejected: Collection[int] = ()) -> None:
     """What the reading of a file of a few rows leaves in the store."""
+    good = [n for n in range(1, count + 1) if n not in rejected]
     with unit_of_work() as session:
         row = session.get_one(Import, import_id)
-        row.rows = row.accepted = count
-    rows = [read_record(Record(n, n, json.dumps(_EXAMPLE)), ColumnMapping(Layout.CHAT)) for n in range(1, count + 1)]
+        row.rows, row.accepted, row.rejected = count, len(good), len(rejected)
+    rows = [read_record(Record(n, n, json.dumps(_EXAMPLE)), ColumnMapping(Layout.CHAT)) for n in good]
     file = io.BytesIO()
     pq.write_table(table_of([one for one in rows if isinstance(one, Row)]), file)
     store().put(rows_key(import_id), file.getvalue())
