@@ -90,6 +90,11 @@ class NoticeCode(StrEnum):
     SAME_ROLE_AGAIN = "same_role_again"
     LATE_SYSTEM = "late_system"
     UNANSWERED_CALL = "unanswered_call"
+    UNDECLARED_CALL = "undeclared_call"
+    CALL_MISMATCH = "call_mismatch"
+    REPEATED_CALL_ID = "repeated_call_id"
+    ODD_TOOL = "odd_tool"
+    IDLE_WEIGHT = "idle_weight"
     COLUMN_LEFT_OUT = "column_left_out"
     IMAGES_LEFT_OUT = "images_left_out"
     DUPLICATE = "duplicate"
@@ -191,6 +196,13 @@ CODES: Mapping[Code, About] = {
     N.SAME_ROLE_AGAIN: _warning("Two turns of one role in a row", "Some models' templates refuse them"),
     N.LATE_SYSTEM: _warning("A system text after the beginning", "Some models' templates refuse it"),
     N.UNANSWERED_CALL: _warning("A tool call without an answer", "The conversation goes on as if it had one"),
+    N.UNDECLARED_CALL: _warning(
+        "A call in a row without tools", "Give the row its tools, so that the call can be checked"
+    ),
+    N.CALL_MISMATCH: _warning("A call that does not fit its tool", "Mend the arguments, or the tool's parameters"),
+    N.REPEATED_CALL_ID: _warning("Two calls of one id", "Give each call of a message an id of its own"),
+    N.ODD_TOOL: _warning("Parameters that are no JSON schema", "Write the parameters as an object"),
+    N.IDLE_WEIGHT: _warning("A weight that does nothing", "Only replies are learned; a weight counts there alone"),
     N.COLUMN_LEFT_OUT: _warning(
         "A column that is not kept", "Training does not read it; nothing is lost for the model"
     ),

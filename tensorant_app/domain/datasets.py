@@ -110,7 +110,7 @@ def store(record: Record, example: dict[str, object], places: str = "") -> Row:
     """A row without faults as it is stored."""
     messages: list[dict[str, object]] = example["messages"]  # type: ignore[assignment]
     text = json.dumps(example, ensure_ascii=False, separators=(",", ":"))
-    keys = keys_of(messages)
+    keys = keys_of(messages, example.get("tools"))
     reply = messages[-1].get("content")
     length = len(reply) if isinstance(reply, str) else 0
     return Row(record.row, record.line, text, hash_example(example), keys.copy, keys.question, length, places)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from tensorant_app.domain.data_codes import NoticeCode
 from tensorant_app.domain.datasets import Notice, Row, name_of
 from tensorant_app.domain.images import STORED_NAME
-from tensorant_app.domain.json_values import are_objects, is_blank, walk
+from tensorant_app.domain.json_values import is_blank, walk
+from tensorant_app.domain.tool_notices import call_notices
 
 Finder = Callable[[str], Iterator[tuple[NoticeCode, str]]]
 """Looks at one text; answers a code and the sentence's end."""
@@ -19,7 +20,7 @@ def notices_of(row: Row, finders: Sequence[Finder]) -> Iterator[Notice]:
     """One for each code and field."""
     example = json.loads(row.example)
     places: list[str] = json.loads(row.places) if row.places else []
-    found = [*_order_notices(example["messages"])]
+    found = [*_order_notices(example["messages"]), *call_notices(example["messages"], example.get("tools"))]
     for path, text in texts_of(example):
         found += [(path, code, end) for finder in finders for code, end in finder(text)]
     for path, code, end in dict.fromkeys(found):
@@ -65,10 +66,10 @@ def _order_notices(messages: Sequence[Mapping[str, object]]) -> Iterator[tuple[s
                 NoticeCode.LATE_SYSTEM,
                 "is a system text after the beginning; some models' templates refuse it.",
             )
-        if are_objects(calls := before.get("tool_calls")) and calls and role != "tool":
-            yield f"messages[{n - 1}]", NoticeCode.UNANSWERED_CALL, "calls a tool, and no answer of it follows."
         if role == "user" and is_blank(message.get("content")):
             yield f"{path}.content", NoticeCode.EMPTY_QUESTION, "is empty."
+        if role != "assistant" and message.get("weight"):
+            yield f"{path}.weight", NoticeCode.IDLE_WEIGHT, f"is 1, and a message of the role {role} is not learned."
         before = message
     reply = before.get("content")
     if isinstance(reply, str) and not before.get("tool_calls") and is_placeholder(reply):

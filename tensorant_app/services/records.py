@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
 
+from tensorant_app.domain.conversions import path_of
 from tensorant_app.domain.data_codes import FileCode, RowCode
 from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Record, RowError
 from tensorant_app.domain.file_kinds import MIB, WHOLE_LIMIT, FileKind
@@ -174,9 +175,10 @@ def _not_utf8(record: Record) -> RowError | None:
     for column, cell in values.items():
         if not cell.isascii() and (found := _ESCAPED.search(cell)):
             byte = ord(found[0]) - 0xDC00
-            end = f"{column} holds the byte {byte:#04x}, which is not UTF-8; save the file as UTF-8."
+            path = path_of(column)
+            end = f"{path} holds the byte {byte:#04x}, which is not UTF-8; save the file as UTF-8."
             return RowError(
-                record.row, record.line, column, RowCode.NOT_UTF8, f"Row {record.row} (line {record.line}): {end}"
+                record.row, record.line, path, RowCode.NOT_UTF8, f"Row {record.row} (line {record.line}): {end}"
             )
     return None
 

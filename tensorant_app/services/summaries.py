@@ -36,7 +36,7 @@ class Summary:
     duplicate_rows: int = 0
     """Rows that repeat an earlier one exactly; known once the notices were read."""
     copied_rows: int = 0
-    """Rows that repeat an earlier one but for case, white space or system text."""
+    """Rows that repeat an earlier one but for case, white space, system text or tools."""
 
     def add(self, *rows: Row) -> None:
         self.rows.extend([row.row for row in rows])
@@ -61,7 +61,7 @@ class Summary:
                 yield self._notice(n, NoticeCode.DUPLICATE, f"repeats row {self.rows[exact[n]]}.")
             elif copies[n] != n:
                 self.copied_rows += 1
-                end = f"repeats row {self.rows[copies[n]]} but for case, white space or system text."
+                end = f"repeats row {self.rows[copies[n]]} but for case, white space, system text or tools."
                 yield self._notice(n, NoticeCode.COPY, end)
             elif questions[n] != n:
                 end = f"asks the same as row {self.rows[questions[n]]} and answers otherwise."

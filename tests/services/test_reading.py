@@ -328,6 +328,15 @@ def test_alpaca_joins_instruction_and_input_and_keeps_history(tmp_path: Path) ->
     }
 
 
+@pytest.mark.parametrize("history", ["an old question", {"a": 1}, 7])
+def test_a_history_that_is_no_list_is_an_error_and_never_left_out(history: object, tmp_path: Path) -> None:
+    row = {"instruction": "a", "output": "b", "history": history}
+
+    found, _ = read(write(tmp_path, "file.json", json.dumps([row])))
+
+    assert [(path, code) for _, _, path, code in faults(found)] == [("history", RowCode.BAD_MESSAGE)]
+
+
 def test_a_mapping_says_which_columns_hold_what(tmp_path: Path) -> None:
     path = write(tmp_path, "file.csv", "ticket text,team\nThe light is out,electric\nNo water,\n")
     mapping = ColumnMapping(Layout.PROMPT, {"prompt": "ticket text", "completion": "team"})
