@@ -82,7 +82,7 @@ def _chat(row: Value, mapping: ColumnMapping) -> Converted:
     found = _unpacked(row.get(column))
     made = Converted({"messages": found}, messages=path_of(column), tools=path_of(tools))
     if not isinstance(found, list) or not found:
-        end = f"must be a list of messages; the row holds {show_keys(row)}."
+        end = f"must be a list of messages; {_instead(row, column, found)}."
         made.faults.append((made.messages, RowCode.NO_MESSAGES, end))
         return made
     made.example["messages"] = list(_chat_messages(found, made.messages, made))
@@ -143,7 +143,7 @@ def _sharegpt(row: Value, mapping: ColumnMapping) -> Converted:
     turns = _unpacked(row.get(column))
     made = Converted({"messages": []}, messages=path_of(column), tools=path_of(tools))
     if not isinstance(turns, list) or not turns:
-        end = f"must be a list of turns; the row holds {show_keys(row)}."
+        end = f"must be a list of turns; {_instead(row, column, turns)}."
         made.faults.append((made.messages, RowCode.NO_MESSAGES, end))
         return made
     messages = _system_first(row, mapping, made)
@@ -247,6 +247,12 @@ def _system_first(row: Value, mapping: ColumnMapping, made: Converted) -> list[o
 def _add(made: Converted, messages: list[object], role: str, text: object, path: str) -> None:
     messages.append({"role": role, "content": text})
     made.places.append(Place(path, keeps_rest=False))
+
+
+def _instead(row: Value, column: str, found: object) -> str:
+    if column not in row:
+        return f"the row holds {show_keys(row)}"
+    return "it is an empty list" if found == [] else "it is null" if found is None else f"it is {kind_of(found)}"
 
 
 def _needed(row: Value, column: str, made: Converted) -> object:

@@ -50,6 +50,7 @@ class RowCode(StrEnum):
     NUMBER_TOO_LARGE = "number_too_large"
     BAD_CHARACTER = "bad_character"
     BAD_CELLS = "bad_cells"
+    NO_VALUE = "no_value"
     NO_MESSAGES = "no_messages"
     PREFERENCE = "preference"
     MISSING_FIELD = "missing_field"
@@ -84,6 +85,7 @@ class NoticeCode(StrEnum):
     PAYMENT_CARD = "payment_card"
     IBAN = "iban"
     MIXED_SCRIPTS = "mixed_scripts"
+    PLACEHOLDER = "placeholder"
     SHORT_REPLY = "short_reply"
     LONG_REPLY = "long_reply"
     EMPTY_QUESTION = "empty_question"
@@ -159,6 +161,7 @@ CODES: Mapping[Code, About] = {
     R.NUMBER_TOO_LARGE: _error("A whole number beyond 64 bits", "Write it as text"),
     R.BAD_CHARACTER: _error("Half a character or NUL", "Remove lone surrogates and NUL"),
     R.BAD_CELLS: _error("More or fewer cells than columns", "Quote cells that hold the separator or a line end"),
+    R.NO_VALUE: _error("A formula without a value", "Save the workbook in a spreadsheet program, or mend the formula"),
     R.NO_MESSAGES: _error("No list of messages", "A row needs messages, a list with at least one in it"),
     R.PREFERENCE: _error("A preference among examples", "Training on preferences comes later; leave the row out"),
     R.MISSING_FIELD: _error("A field is missing or empty", "Fill it in, or remove the row"),
@@ -190,7 +193,8 @@ CODES: Mapping[Code, About] = {
     N.PAYMENT_CARD: _warning("A payment card number", "The safety check refuses it before a run"),
     N.IBAN: _warning("A bank account number (IBAN)", "A model can repeat what it was trained on"),
     N.MIXED_SCRIPTS: _warning("A reply in another script", "Question and reply are written in different scripts"),
-    N.SHORT_REPLY: _warning("A suspiciously short reply", "A placeholder, or far shorter than the file's others"),
+    N.PLACEHOLDER: _warning("A reply that says nothing", "It looks like a placeholder; write the reply to learn"),
+    N.SHORT_REPLY: _warning("A suspiciously short reply", "Far shorter than the file's others"),
     N.LONG_REPLY: _warning("A suspiciously long reply", "Far longer than the file's others"),
     N.EMPTY_QUESTION: _warning("An empty question", "The model learns to answer nothing at all"),
     N.SAME_ROLE_AGAIN: _warning("Two turns of one role in a row", "Some models' templates refuse them"),

@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tensorant_app.domain.data_codes import NoticeCode
 from tensorant_app.domain.datasets import Notice, Row
+from tensorant_app.domain.file_kinds import FAR, FEWEST_ROWS, LONG_ABOVE, SHORT_BELOW
 from tensorant_app.services.equal_keys import runs_of_equal
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FAR = 20
-"""So many times longer or shorter than the median is suspicious."""
-FEWEST_ROWS = 50
-SHORT_BELOW = 100
-"""Where the median reply has fewer characters, short ones are usual."""
-LONG_ABOVE = 2_000
 _TOGETHER = 10_000
 """Places that are lists of numbers at once."""
 

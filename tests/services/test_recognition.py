@@ -187,6 +187,80 @@ def test_a_preview_finds_the_layout_that_the_import_finds(tmp_path: Path) -> Non
     assert len(found.records) == 20
 
 
+def workbook(folder: Path, *rows: tuple[object, ...], texts: tuple[str, ...] = ()) -> Report:
+    from openpyxl import Workbook
+
+    book = Workbook()
+    for row in rows:
+        book.active.append(row)
+    for place in texts:
+        book.active[place].data_type = "s"
+    book.save(folder / "rows.xlsx")
+    return check_file(folder / "rows.xlsx")
+
+
+def test_a_formula_without_a_saved_value_is_an_error_and_no_empty_cell(tmp_path: Path) -> None:
+    report = workbook(
+        tmp_path,
+        ("instruction", "input", "output"),
+        ("a", None, "b"),
+        ("c", '=UPPER("d")', "e"),
+        ("f", None, "=A1"),
+    )
+
+    assert report.accepted_rows == [1]
+    assert [(one["row"], one["line"], one["path"], one["code"]) for one in report.errors] == [
+        (2, 3, "input", "no_value"),
+        (3, 4, "output", "no_value"),
+    ]
+    assert "without a saved value" in report.errors[0]["message"]
+
+
+def test_an_error_that_a_formula_ended_with_is_no_text_to_learn(tmp_path: Path) -> None:
+    report = workbook(
+        tmp_path, ("prompt", "completion"), ("a", "#REF!"), ("#DIV/0!", "b"), ("c", "#REF!"), texts=("B4",)
+    )
+
+    assert report.accepted_rows == [3]
+    assert [(one["row"], one["path"], one["code"]) for one in report.errors] == [
+        (1, "completion", "no_value"),
+        (2, "prompt", "no_value"),
+    ]
+    assert "#REF!" in report.errors[0]["message"]
+
+
+def test_blank_rows_above_a_header_are_passed_over(tmp_path: Path) -> None:
+    table = check(tmp_path, ",", " , ", "prompt,completion", "a,b")
+    book = workbook(tmp_path, (None, None), ("prompt", "completion"), ("a", "b"))
+
+    assert (table.accepted_rows, table.blank_lines, table.errors) == ([1], 2, [])
+    assert (book.accepted_rows, book.blank_lines, book.errors) == ([1], 1, [])
+
+
+def test_a_cell_that_no_quotation_mark_opens_is_too_long_and_no_unclosed_one(tmp_path: Path) -> None:
+    report = check(tmp_path, "prompt,completion", "a," + "b" * 5_000_000, "c,d")
+
+    assert report.refused is not None
+    assert report.refused["code"] == "row_too_long"
+    assert "line 2" in report.refused["message"]
+
+
+def test_a_quotation_mark_too_many_names_every_line_that_it_took(tmp_path: Path) -> None:
+    report = check(tmp_path, "prompt,completion", 'a,"open', "b,c", "d,e", 'f,"g"', "h,i")
+
+    assert named(report) == [(1, 2, "bad_cells")]
+    assert "It reaches to line 5" in report.errors[0]["message"]
+    assert report.accepted_rows == [2]
+
+
+@pytest.mark.parametrize(("value", "word"), [("null", "it is null"), ("[]", "an empty list"), ("7", "it is a number")])
+def test_what_stands_instead_of_messages_is_said(value: str, word: str, tmp_path: Path) -> None:
+    report = check(tmp_path, GOOD[0], f'{{"messages": {value}}}')
+
+    assert named(report) == [(2, 2, "no_messages")]
+    assert word in report.errors[0]["message"]
+
+
 bad_lines = st.one_of(
     st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), min_size=1, max_size=30),
     st.sampled_from([*FIRST_LINES.values(), *(line for line, _, _ in BROKEN.values())]),
