@@ -88,11 +88,20 @@ def _script_notices(messages: Sequence[Mapping[str, object]]) -> Iterator[tuple[
     if not said or not isinstance(reply, str):
         return
     asked, answered = script_of(str(said[-1]["content"])), script_of(reply)
-    if asked and answered and asked != answered:
+    if asked and answered and asked != answered and not _asks_for_another(messages):
         end = f"is written in {answered} letters, and its question in {asked} ones."
         yield f"messages[{len(messages) - 1}].content", NoticeCode.MIXED_SCRIPTS, end
 
 
+def _asks_for_another(messages: Sequence[Mapping[str, object]]) -> bool:
+    """A translation is meant to be written otherwise, whoever says so in the row."""
+    return any(_TRANSLATE.search(str(message.get("content"))[:_LOOK_AT]) for message in messages[:-1])
+
+
+_TRANSLATE = re.compile(
+    r"(?i)translat|transliterat|traduc|tradui|übersetz|перевед|перевод|翻译|翻譯|翻訳|번역|ترجم|अनुवाद"
+)
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SCRIPTS = {
     "Latin": re.compile("[A-Za-z\u00c0-\u024f]"),
     "Greek": re.compile("[\u0370-\u03ff]"),
@@ -111,8 +120,9 @@ _LOOK_AT = 2_000
 
 
 def script_of(text: str) -> str | None:
-    """The script of most letters; None where there are too few to tell."""
+    """The script of most letters outside blocks of code; None where there are too few to tell."""
     text = text[:_LOOK_AT]
+    text = _CODE.sub("", text) if "```" in text else text
     if text.isascii():
         return "Latin" if _ENOUGH_LATIN.match(text) else None
     counts = {name: len(pattern.findall(text)) for name, pattern in _SCRIPTS.items()}

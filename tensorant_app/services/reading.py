@@ -15,7 +15,7 @@ from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowErr
 from tensorant_app.domain.file_kinds import PROBE_MOST, PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
 from tensorant_app.domain.json_lines import Tally
 from tensorant_app.domain.json_text import begins_object, parse_object
-from tensorant_app.domain.json_values import show_keys
+from tensorant_app.domain.json_values import show, show_keys
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
 from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text, text_begins
 from tensorant_app.services.fast_rows import read_plain_row
@@ -246,10 +246,16 @@ class _Probe:
         if has_preference:
             raise FileRefused(FileCode.PREFERENCES, _PREFERENCES)
         if self.objects:
-            raise FileRefused(*_no_layout(self.objects[0], layout))
+            code, said = _no_layout(self.objects[0], layout)
+            raise FileRefused(code, said + self._left_out())
         if self._faults and not any(isinstance(found, FileError) for found in self.seen):
             self._require_rows()
         return ColumnMapping(Layout.CHAT, {"messages": "messages"})
+
+    def _left_out(self) -> str:
+        """Columns that may well have held the question or the reply."""
+        names = [show(one.path) for one in self.seen if isinstance(one, Notice)]
+        return f" Not read, because JSON has no such values: {', '.join(names[:5])}." if names else ""
 
     def _further(self) -> Iterator[_Raw]:
         if len(self.seen) < PROBE_ROWS:

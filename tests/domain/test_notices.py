@@ -154,6 +154,9 @@ def test_a_reply_in_another_script_than_its_question_is_named() -> None:
     assert noticed(read(said("user", question), said("assistant", chinese))) == [mixed]
     assert noticed(read(said("user", "When? " + russian), said("assistant", russian))) == []
     assert noticed(read(said("user", question), said("assistant", "Да."))) == []
+    assert noticed(read(said("user", f"Translate into Russian: {question}"), said("assistant", russian))) == []
+    code = "```python\nprint('the shop opens at nine')\n```"
+    assert noticed(read(said("user", russian), said("assistant", code))) == []
 
 
 def test_a_place_is_named_as_it_stands_in_the_file() -> None:

@@ -364,6 +364,19 @@ def test_parquet_nulls_count_as_left_out_and_other_columns_are_named(tmp_path: P
     assert [(one.path, one.code) for one in found if isinstance(one, Notice)] == [("raw", NoticeCode.COLUMN_LEFT_OUT)]
 
 
+def test_columns_that_are_not_read_are_named_where_nothing_else_tells_a_layout(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pairs = pa.array([[("prompt", "a")]], pa.map_(pa.string(), pa.string()))
+    pq.write_table(pa.table({"roof": pairs, "reply": pa.array(["b"])}), tmp_path / "file")
+
+    error = refusal(tmp_path / "file")
+
+    assert error.code is FileCode.UNKNOWN_LAYOUT
+    assert error.message.endswith('Not read, because JSON has no such values: "roof".')
+
+
 def test_numbers_in_a_workbook_are_not_guessed_at(tmp_path: Path) -> None:
     found, reading = read(
         write(tmp_path, "f.xlsx", workbook(("question", "answer"), ("a", "b"), (None, None), ("c", 7), ("d",)))
@@ -435,6 +448,11 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "a column's name in Latin-1": ("größe,y\na,b\n".encode("latin-1"), FileCode.BROKEN_TABLE, "column 1"),
     "Latin-1": ('{"messages": "é"}\n'.encode("latin-1") * 3, FileCode.OTHER_ENCODING, "in line 1, byte 15"),
     "UTF-32": (LINES.encode("utf-32"), FileCode.OTHER_ENCODING, "UTF-32"),
+    "UTF-16 of kana without a mark": (
+        "質問,答え\nはい,いいえ\n".encode("utf-16-le"),
+        FileCode.OTHER_ENCODING,
+        "no UTF-8 at byte",
+    ),
     "half of UTF-16": (LINES.encode("utf-16")[:-1], FileCode.OTHER_ENCODING, "UTF-16"),
     "PDF": (b"%PDF-1.7", FileCode.OTHER_FORMAT, "PDF document"),
     "bzip2": (b"BZh91AY", FileCode.OTHER_FORMAT, "bzip2"),
