@@ -114,7 +114,7 @@ def _is_secret(found: re.Match[str]) -> bool:
 
 _FEWEST_SIGNS = 8
 """Different ones, of a secret with its prefix; keys are made by chance and have many more."""
-_PLACEHOLDER = re.compile(r"(?i)x{4}|abcdefgh|your|placeholder|password|passw0rd|changeme|secret|[<>{}$*]")
+_PLACEHOLDER = re.compile(r"abcdefgh|[<>{}$*]|(?i:x{4}|your|placeholder|password|passw0rd|changeme|secret)")
 
 _SECRETS: Mapping[SafetyCode, tuple[tuple[str, ...], re.Pattern[str]]] = {
     SafetyCode.PRIVATE_KEY: (
