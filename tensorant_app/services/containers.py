@@ -250,11 +250,11 @@ def _encoding_of(start: bytes) -> tuple[str | None, int]:
     for mark, encoding in ((b"\xef\xbb\xbf", None), (b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be")):
         if start.startswith(mark):
             return encoding, len(mark)
-    _require_no_half_words(start[:4096])
     if len(start) >= 4 and start[1] == start[3] == 0 and start[0] and start[2]:
         return "utf-16-le", 0
     if len(start) >= 4 and start[0] == start[2] == 0 and start[1] and start[3]:
         return "utf-16-be", 0
+    _require_no_half_words(start[:4096])
     return None, 0
 
 
