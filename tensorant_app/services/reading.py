@@ -10,16 +10,19 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
+from tensorant_app.domain.conversions import convert
 from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
 from tensorant_app.domain.file_kinds import PROBE_MOST, PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
+from tensorant_app.domain.images import given_images, is_path, show_path
 from tensorant_app.domain.json_lines import Tally
 from tensorant_app.domain.json_text import begins_object, parse_object
 from tensorant_app.domain.json_values import show, show_keys
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
-from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text, text_begins
+from tensorant_app.services.containers import FileRefused, Opened, open_file, open_tables, read_text, text_begins
 from tensorant_app.services.fast_rows import read_plain_row
-from tensorant_app.services.image_files import ImageArchive, ImageFolder, ImageReader, NoImages
+from tensorant_app.services.image_files import ImageReader
+from tensorant_app.services.image_sources import ImageArchive, ImageFolder, NoImages
 from tensorant_app.services.parquet_files import read_parquet
 from tensorant_app.services.processes import WORKERS
 from tensorant_app.services.records import read_records
@@ -57,6 +60,9 @@ class Reading:
     tally: Tally = field(default_factory=Tally)
     rows: int = 0
     """The number of the last row seen."""
+    _text: int = 0
+    _taken: int = 0
+    """Bytes of the file that were read as rows, and as images."""
 
     @property
     def format(self) -> str:
@@ -85,6 +91,8 @@ class Reading:
             if probe.is_spent:
                 self.tally = Tally()
                 raw, probe.seen = self._records(self.opened), []
+        if self.with_images and self.images is None and not self.opened.images:
+            probe.require_no_paths(self.mapping)
         if self.opened.images and not self._reads_images:
             said = f"The zip file holds {self.opened.images:,} images, and a text project reads none of them."
             yield Notice(None, None, "", NoticeCode.IMAGES_LEFT_OUT, said)
@@ -132,14 +140,31 @@ class Reading:
             yield ImageReader(ImageFolder(self.images), self.keep)
         elif self.with_images and opened.images:
             with zipfile.ZipFile(opened.path) as archive:
-                yield ImageReader(ImageArchive(archive, opened.member), self.keep)
+                reader = ImageReader(ImageArchive(archive, opened.members[0]), self.keep, self._tell_images)
+                yield reader
+                reader.keep_names()
+        elif self.with_images:
+            reader = ImageReader(NoImages(), self.keep)
+            yield reader
+            reader.keep_names()
         else:
-            yield ImageReader(NoImages(), self.keep) if self.with_images else None
+            yield None
+
+    def _tell_text(self, at: int) -> None:
+        self._text = at
+        self.tell(self._text + self._taken)
+
+    def _tell_images(self, taken: int) -> None:
+        """Rows are read in a moment and their images take minutes: both count."""
+        self._taken = taken
+        self.tell(self._text + self._taken)
 
     def _strictly(self, record: Record, mapping: ColumnMapping, images: ImageReader | None) -> Iterator[Row | RowError]:
         read = read_record(record, mapping, with_images=images is not None)
         if not isinstance(read, Row):
             yield from read
+            if images is not None:
+                yield from images.look_at(record, mapping)
         elif images is not None:
             yield from images.read_row(read)
         else:
@@ -149,10 +174,10 @@ class Reading:
         self.kind = opened.kind
         match opened.kind:
             case FileKind.PARQUET:
-                return read_parquet(opened.path)
+                return read_parquet(open_tables(opened))
             case FileKind.XLSX:
                 return read_workbook(opened.path, self.tally)
-        self.kind, records = read_records(read_text(opened, self.tell), self.tally)
+        self.kind, records = read_records(read_text(opened, self._tell_text), self.tally)
         return iter(records)
 
 
@@ -171,14 +196,16 @@ class Beginning:
     """Why the file as a whole is refused, or, with `columns`, why it needs a mapping."""
 
 
-def read_beginning(path: Path) -> Beginning:
-    """Looks at no more rows than the recognition does, and keeps the first ones."""
+def read_beginning(path: Path, *, with_images: bool = False) -> Beginning:
+    """Looks at no more rows than the recognition does; of a vision project, whether their images came along."""
     reading = Reading(path)
     probe, mapping, error = None, None, None
     try:
         reading.opened = open_file(path)
         probe = _Probe(reading._records(reading.opened))
         mapping = probe.mapping(None, reading.kind)
+        if with_images and not reading.opened.images:
+            probe.require_no_paths(mapping)
         error = next((found for found in probe.seen if isinstance(found, FileError)), None)
         if not probe.seen:
             error = FileError(FileCode.EMPTY, _HEADER_ALONE if reading.kind in _TABLES else _EMPTY)
@@ -216,9 +243,14 @@ class _Probe:
         self.is_spent = False
         """Records behind those that were kept were looked at, so that the file has to be read again."""
         self._raw = raw
-        self._faults: list[tuple[Record, RowCode, str]] = []
+        self._values: list[tuple[Record, dict[str, object]]] = []
+        self._first_fault: tuple[Record, str] | None = None
+        self._is_utf8 = self._is_json = False
+        """Whether any row of those that are no objects is text, and whether any was meant as an object."""
         for found in raw:
             self.seen.append(found)
+            if (value := self._look(found)) is not None:
+                self._values.append(value)
             if isinstance(found, FileError) or len(self.seen) == PROBE_ROWS:
                 break
 
@@ -229,9 +261,7 @@ class _Probe:
         """
         known: ColumnMapping | None = None
         has_preference, needs_one = False, kind in (FileKind.JSON_LINES, FileKind.JSON_ARRAY)
-        for found in chain(self.seen, self._further()):
-            if (value := self._look(found)) is None or not isinstance(found, Record):
-                continue
+        for found, value in chain(self._values, self._further()):
             mapping = recognise(value)
             if is_preference(value):
                 has_preference = True
@@ -248,25 +278,33 @@ class _Probe:
         if self.objects:
             code, said = _no_layout(self.objects[0], layout)
             raise FileRefused(code, said + self._left_out())
-        if self._faults and not any(isinstance(found, FileError) for found in self.seen):
-            self._require_rows()
+        if self._first_fault and not any(isinstance(found, FileError) for found in self.seen):
+            self._require_rows(*self._first_fault)
         return ColumnMapping(Layout.CHAT, {"messages": "messages"})
+
+    def require_no_paths(self, mapping: ColumnMapping) -> None:
+        """Of a file that came without images: no row can be trained that names one."""
+        for value in self.objects:
+            named = next(
+                (one.source for one in given_images(convert(value, mapping).example) if is_path(one.source)), None
+            )
+            if named is not None:
+                raise FileRefused(FileCode.IMAGES_NOT_SENT, _not_sent(str(named)))
 
     def _left_out(self) -> str:
         """Columns that may well have held the question or the reply."""
         names = [show(one.path) for one in self.seen if isinstance(one, Notice)]
         return f" Not read, because JSON has no such values: {', '.join(names[:5])}." if names else ""
 
-    def _further(self) -> Iterator[_Raw]:
+    def _further(self) -> Iterator[tuple[Record, dict[str, object]]]:
         if len(self.seen) < PROBE_ROWS:
             return
         for found in islice(self._raw, PROBE_MOST - PROBE_ROWS):
             self.is_spent = True
-            yield found
-            if isinstance(found, FileError):
-                return
+            if (value := self._look(found)) is not None:
+                yield value
 
-    def _look(self, found: _Raw) -> dict[str, object] | None:
+    def _look(self, found: _Raw) -> tuple[Record, dict[str, object]] | None:
         if not isinstance(found, Record):
             return None
         body = found.body
@@ -274,18 +312,18 @@ class _Probe:
         if isinstance(value, dict):
             if len(self.objects) < PROBE_ROWS:
                 self.objects.append(value)
-            return value
-        if len(self._faults) < PROBE_ROWS or value[1] is not RowCode.NOT_UTF8:
-            self._faults.append((found, value[1], value[2]))
+            return found, value
+        self._first_fault = self._first_fault or (found, value[2])
+        self._is_utf8 = self._is_utf8 or value[1] is not RowCode.NOT_UTF8
+        self._is_json = self._is_json or begins_object(body)
         return None
 
-    def _require_rows(self) -> None:
+    def _require_rows(self, first: Record, end: str) -> None:
         """Broken rows are named one by one, but not those of a file that holds no JSON."""
-        first, _, end = self._faults[0]
-        if all(code is RowCode.NOT_UTF8 for _, code, _ in self._faults):
+        if not self._is_utf8:
             said = f"The file is in an encoding that is not read: in line {first.line}, {end}"
             raise FileRefused(FileCode.OTHER_ENCODING, said)
-        if not any(code is RowCode.NOT_UTF8 or begins_object(record.body) for record, code, _ in self._faults):
+        if not self._is_json:
             said = f"No row is a JSON object; of line {first.line}: {end}"
             raise FileRefused(
                 FileCode.NOT_JSONL, f'{said} Put one whole object such as {{"messages": [...]}} on each line.'
@@ -308,6 +346,13 @@ def _no_layout(row: dict[str, object], layout: Layout | None) -> tuple[FileCode,
     info = LAYOUTS[layout]
     said = f"No row holds {' and '.join(info.required)}, which the layout {info.title} needs; the first row holds"
     return FileCode.WRONG_LAYOUT, f"{said} {show_keys(row)}."
+
+
+def _not_sent(path: str) -> str:
+    return (
+        f"The rows name images, such as {show_path(path)}, and the file holds none. Pack the file of rows and the folder "
+        "of images into one zip, so that each path leads from the rows to its image, and send the zip."
+    )
 
 
 def _unknown(row: dict[str, object]) -> str:
