@@ -8,15 +8,19 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tensorant_app import routes
+from tests.data import chat, write_lines
 from tests.e2e.conftest import Stack, let_in
 from tests.e2e.hands import LONG, arrive, main_text, press, seen
 from tests.e2e.looks import look
+from tests.pictures import pack, picture
 from tests.tiny_base import make_tiny_base
+from tests.tiny_vision import make_tiny_vision
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -40,6 +44,14 @@ print(project)
 def project(stack: Stack) -> str:
     """With an empty dataset."""
     base = make_tiny_base(stack.data_dir / "bases" / "tiny-data")
+    argv = [sys.executable, "-c", _PROJECT, stack.email("member"), base.repo_id, base.revision, base.folder]
+    return subprocess.run(argv, env=stack.env, capture_output=True, text=True, check=True).stdout.split()[-1]
+
+
+@pytest.fixture(scope="module")
+def vision(stack: Stack) -> str:
+    """The same of a base model that reads images."""
+    base = make_tiny_vision(stack.data_dir / "bases" / "tiny-eyes")
     argv = [sys.executable, "-c", _PROJECT, stack.email("member"), base.repo_id, base.revision, base.folder]
     return subprocess.run(argv, env=stack.env, capture_output=True, text=True, check=True).stdout.split()[-1]
 
@@ -156,3 +168,93 @@ def freeze(page: Page) -> None:
     page.get_by_label("Search these rows").fill("quay 4")
     page.keyboard.press("Enter")
     seen(page.get_by_role("button", name=re.compile("^11 Where is my container 11")))
+
+
+def pictured_rows() -> list[dict[str, Any]]:
+    """12 good ones, and one each with an image that is missing, broken and outside."""
+    good = [{**chat(f"<image>What stands at quay {n}?", "A crane."), "images": [f"photos/{n}.jpg"]} for n in range(12)]
+    bad = [{**chat("<image>And here?"), "images": [name]} for name in ("photos/gone.jpg", "cut.png", "../secret.png")]
+    return [*good, *bad]
+
+
+def pictures() -> dict[str, bytes]:
+    good = {f"photos/{n}.jpg": picture("JPEG", (320 + 8 * n, 200), colour="teal") for n in range(12)}
+    return {**good, "cut.png": picture()[:60]}
+
+
+def test_rows_with_images_come_in_a_zip_are_looked_at_edited_and_frozen(
+    member: Page, vision: str, tmp_path: Path
+) -> None:
+    page = member
+    send_without_images(page, vision, write_lines(tmp_path / "quays.jsonl", pictured_rows()))
+    page.goto(routes.data(vision))
+    page.get_by_label("Choose a file").set_input_files(pack(tmp_path / "quays.zip", pictured_rows(), pictures()))
+    arrive(page, "imports")
+    seen(page.locator(".bubble.user").get_by_text("What stands at quay 0?"))
+    look(page, "vision-mapping")
+    press(page, "Start import")
+
+    see_image_errors(page)
+    edit_pictured_row(page)
+    freeze_pictured(page)
+
+
+def send_without_images(page: Page, project: str, rows: Path) -> None:
+    """Refused before anybody maps a column, with what to pack; the page has said so before."""
+    page.goto(routes.data(project))
+    seen(page.get_by_text("Pack the file of rows and its images into one zip:"))
+    look(page, "vision-data")
+    page.get_by_label("Choose a file").set_input_files(rows)
+    arrive(page, "imports")
+    seen(page.get_by_text("Pack the file of rows and the folder of images into one zip"))
+    look(page, "vision-refused")
+
+
+def see_image_errors(page: Page) -> None:
+    seen(page.get_by_text("Errors by kind"))
+    for kind in (
+        "An image that is not there",
+        "An image that cannot be decoded",
+        "A path outside the folder of images",
+    ):
+        seen(page.get_by_role("link", name=re.compile(kind)))
+    page.get_by_role("link", name=re.compile("An image that is not there")).click()
+    seen(page.get_by_text("photos/gone.jpg"))
+    look(page, "vision-errors")
+
+
+def shown_picture(page: Page) -> None:
+    """A thumbnail that the browser has decoded."""
+    picture = seen(page.locator(".shot"))
+    assert picture.evaluate("async image => { await image.decode(); return image.naturalWidth }") > 100
+
+
+def edit_pictured_row(page: Page) -> None:
+    """Another question about the same image."""
+    page.get_by_role("link", name=re.compile("^Ready")).click()
+    page.get_by_role("button", name=re.compile("^2 What stands at quay 1")).click()
+    seen(page.get_by_role("heading", name="Row 2"))
+    shown_picture(page)
+    look(page, "vision-row")
+    press(page, "Edit")
+    shown_picture(page)
+    look(page, "vision-editing")
+    text = page.get_by_label("The row as JSON")
+    text.fill(text.input_value().replace("What stands at quay 1?", "Which machine is that?"))
+    press(page, "Save row")
+    seen(page.get_by_text("Row 2 changed", exact=True))
+    shown_picture(page)
+
+
+def freeze_pictured(page: Page) -> None:
+    page.get_by_label(re.compile("Leave out the 3 rows")).check()
+    press(page, "Make a version of 12 rows")
+    arrive(page, "versions")
+    press(page, "Check")
+    seen(page.get_by_role("button", name="Freeze", exact=True))
+    press(page, "Freeze")
+    press(page, "Freeze version")
+    seen(main_text(page, "Frozen"))
+    page.get_by_role("tab", name="As chat").click()
+    shown_picture(page)
+    look(page, "vision-frozen")
