@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from jobs.broker import actor
 from tensorant_app.db import clock
@@ -41,6 +41,7 @@ def poll(lease: Lease) -> None:
     with lease.write() as session:
         accounts.open_account(session, lease.subject_id, door.organization_id)
         accounts.note_listing(session, lease.subject_id, diff)
+        accounts.note_pause(session, lease.subject_id, door.provider.pause)
         lease.again(session, accounts.next_poll(known, at, door.provider.pause))
 
 
@@ -51,8 +52,12 @@ def sweep(lease: Lease) -> None:
     try:
         with reading(at) as session:
             door = accounts.open_door(session, lease.subject_id)
+            quiet = accounts.quiet_until(session, lease.subject_id, at)
         if door is None:
             _rest(lease)
+            return
+        if quiet is not None:
+            _wait(lease, quiet)
             return
         listed = door.provider.listing()
         with reading(at) as session:
@@ -69,6 +74,8 @@ def _clean(lease: Lease, door: Door, found: Sweep) -> None:
     listed = {machine.provider_id for machine in found.strays}
     with reading() as session:
         wanted = [end for end in strays.wanted_ends(session, lease.subject_id) if end[1] in listed]
+    for name in found.running_again:
+        _stop(door.provider, name)
     ends = [(stray_id, _terminate(door.provider, provider_id)) for stray_id, provider_id in wanted]
     with lease.write() as session:
         accounts.open_account(session, lease.subject_id, door.organization_id)
@@ -78,7 +85,8 @@ def _clean(lease: Lease, door: Door, found: Sweep) -> None:
             strays.note_terminated(session, stray_id, problem=problem)
         strays.note_strays(session, lease.subject_id, found.strays)
         is_ending = bool(ends) or strays.is_waiting(session, lease.subject_id)
-        lease.again(session, clock.now() + (watching.ENDING if is_ending else watching.SWEEP))
+        pause = watching.ENDING if is_ending else watching.SWEEP
+        lease.again(session, clock.now() + max(pause, door.provider.pause))
 
 
 def _delete(provider: Provider, name: str, outputs_key: str, provider_ids: Sequence[str]) -> str | None:
@@ -88,6 +96,14 @@ def _delete(provider: Provider, name: str, outputs_key: str, provider_ids: Seque
         _log.warning("The sweep could not delete %s: %s", name, error)
         return error.message
     return None
+
+
+def _stop(provider: Provider, name: str) -> None:
+    """Its disk is kept: it is stopped again, and not deleted."""
+    try:
+        provider.stop(name)
+    except ProviderError as error:
+        _log.warning("The sweep could not stop %s: %s", name, error)
 
 
 def _terminate(provider: Provider, provider_id: str) -> str | None:
@@ -105,6 +121,11 @@ def _note_unreachable(lease: Lease, error: ProviderError, pause: timedelta) -> N
     with lease.write() as session:
         accounts.note_unreachable(session, lease.subject_id, error)
         lease.again(session, clock.now() + max(pause, error.retry_after or pause))
+
+
+def _wait(lease: Lease, at: datetime) -> None:
+    with lease.write() as session:
+        lease.again(session, at)
 
 
 def _rest(lease: Lease) -> None:

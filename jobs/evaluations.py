@@ -9,11 +9,11 @@ from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
 from tensorant_app.domain.connections import LOCAL
-from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.errors import ProviderError, TensorantError
 from tensorant_app.domain.evaluations import KEEPS_MACHINE, EvaluationReason, EvaluationState
 from tensorant_app.domain.steps import Move
 from tensorant_app.services import evaluations, machines, places, slots, training
-from tensorant_app.services.connections import tell_disk_trouble, volume_for
+from tensorant_app.services.connections import tell_trouble, volume_for
 from tensorant_app.services.evaluations import EvaluationTask
 from trainer.contract import Split
 
@@ -54,7 +54,7 @@ def _start(lease: Lease, task: EvaluationTask) -> None:
         training.stage_version(doors.volume, task.version_key, (Split.TEST,))
         machines.stage(doors.volume, order, evaluations.job_of(task, order, base))
     except (OSError, TensorantError) as error:
-        _fail(lease, tell_disk_trouble(error) if isinstance(error, OSError) else str(error))
+        _fail(lease, tell_trouble(error))
         return
     with lease.write() as session:
         if evaluations.note_asked(session, task, order):
@@ -79,11 +79,21 @@ def _fail(lease: Lease, sentence: str) -> None:
 
 
 def _follow(lease: Lease, task: EvaluationTask) -> None:
-    with reading() as session:
-        volume = volume_for(session, task.organization_id, task.machine.provider if task.machine else LOCAL)
-    are_verified = evaluations.take_answers(task, volume)
+    """The machine promises a look at every change; the deadline is looked at here."""
+    are_verified, trouble = None, None
+    try:
+        with reading() as session:
+            volume = volume_for(session, task.organization_id, task.machine.provider if task.machine else LOCAL)
+        are_verified = evaluations.take_answers(task, volume)
+    except (OSError, ProviderError) as error:
+        trouble = tell_trouble(error)
+        if evaluations.waits_for_volume(task, clock.now()) and lease.tries < training.VOLUME_TRIES:
+            with lease.write() as session:
+                evaluations.note_trouble(session, task.id, trouble)
+            raise
+        are_verified = False
     with lease.write() as session:
-        evaluations.take_steps(session, task, are_answers_verified=are_verified)
+        evaluations.take_steps(session, task, are_answers_verified=are_verified, trouble=trouble)
         if task.machine is None:
             lease.done(session)
         else:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from sqlmodel import Session
@@ -16,13 +17,14 @@ from tensorant_app.domain.errors import AuthFailed, Denied, ProviderError, Trans
 from tensorant_app.domain.machines import (
     LIFECYCLE,
     LISTED,
+    RUNS_AGAIN,
     MachineState,
     Presence,
     Sighting,
     decide,
     is_overdue_to_start,
 )
-from tensorant_app.providers.base import FileStore, Provider, Storage
+from tensorant_app.providers.base import FileStore, Provider, Storage, sight_own
 from tensorant_app.services import journals, machine_steps, machines, metrics, pod_files
 from tensorant_app.services.connections import provider_for, volume_for
 from tensorant_app.services.machines import Look, MachineView
@@ -73,6 +75,13 @@ def _ask_or_drop(lease: Lease, machine: MachineView, provider: Provider) -> None
 
 def _ask(lease: Lease, machine: MachineView, provider: Provider) -> None:
     """The paid call: its right is committed first, so that a crash anywhere leaves a machine to look for, never two."""
+    try:
+        request = pod_files.request_with_files(machine) if machine.storage is Storage.POD else machine.request
+    except Denied as refusal:
+        with lease.write() as session:
+            machines.note_denied(session, machine.id, refusal)
+            lease.done(session)
+        return
     with lease.write() as session:
         may_ask = machines.take_ask(session, machine.id, may_ask_again=provider.rules.may_ask_again)
         if not may_ask:
@@ -80,8 +89,7 @@ def _ask(lease: Lease, machine: MachineView, provider: Provider) -> None:
     if not may_ask:
         return
     try:
-        is_alone = machine.storage is Storage.POD
-        rented = provider.create(pod_files.request_with_files(machine) if is_alone else machine.request)
+        rented = provider.create(request)
     except (Denied, AuthFailed, Unsupported) as refusal:
         with lease.write() as session:
             machines.note_denied(session, machine.id, refusal)
@@ -102,7 +110,7 @@ def _look(lease: Lease, machine: MachineView, provider: Provider, volume: FileSt
     by_account = provider.rules.by_account
     if machine.state in _GOING:
         _release(lease, machine, provider, now)
-    if machine.state is MachineState.HELD and machine.stop_wanted_at is not None:
+    if _is_to_be_stopped(machine, now):
         _stop(lease, machine, provider)
     if volume is not None and machine.words_sent < machine.words_seq and machine.state in _TALKS:
         _say(lease, machine, volume)
@@ -128,13 +136,22 @@ def _release(lease: Lease, machine: MachineView, provider: Provider, now: dateti
     due = machine_steps.next_release(machine)
     if provider.rules.by_account and due is not None and now < due:
         return
-    problem = None
+    problem, retry_after = None, None
     try:
         provider.release(machine.name, machine.outputs_key, tuple(machine.provider_ids))
     except ProviderError as error:
-        problem = error.message
+        problem, retry_after = error.message, error.retry_after
     with lease.write() as session:
         machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules)
+        machines.note_patience(session, machine.id, retry_after)
+
+
+def _is_to_be_stopped(machine: MachineView, now: datetime) -> bool:
+    """One whose disk is kept; also where somebody started it again, and had time to fetch what lies there."""
+    if machine.state is MachineState.STOPPED:
+        is_up = machine.presence is Presence.PRESENT and machine.seen_at is not None
+        return is_up and machine.seen_at is not None and now >= machine.seen_at + RUNS_AGAIN
+    return machine.state is MachineState.HELD and machine.stop_wanted_at is not None
 
 
 def _stop(lease: Lease, machine: MachineView, provider: Provider) -> None:
@@ -150,7 +167,12 @@ def _stop(lease: Lease, machine: MachineView, provider: Provider) -> None:
 
 
 def _say(lease: Lease, machine: MachineView, volume: FileStore) -> None:
-    machines.write_words(volume, machine)
+    """Words that could not be written are written at the next look: its deadline does not wait for them."""
+    try:
+        machines.write_words(volume, machine)
+    except (OSError, ProviderError) as error:
+        _log.warning("%s could not be told what is wanted of it: %s", machine.name, error)
+        return
     with lease.write() as session:
         machines.note_words(session, machine)
 
@@ -163,13 +185,26 @@ def _see(machine: MachineView, provider: Provider, volume: FileStore | None, at:
         sighting = Sighting(at, Presence.UNKNOWN)
     if volume is None:
         return Look(sighting, None, None, is_read=False)
-    status, result = machines.read_report(volume, machine)
+    try:
+        status, result = machines.read_report(volume, machine)
+    except (OSError, ProviderError) as error:
+        # One that is to go needs no last word.
+        unread = _unread(machine, error, at)
+        return replace(unread, sighting=sighting) if machine.state in _GOING else unread
     return Look(sighting, status, result)
+
+
+def _unread(machine: MachineView, error: Exception, at: datetime) -> Look:
+    """What could not be read proves nothing: the machine's loss is not decided on it; its deadline is."""
+    _log.warning("The report of %s could not be read: %s", machine.name, error)
+    return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
 
 
 def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None, at: datetime) -> Look:
     """What the last look at its account said; the volume only where something changed, or somebody waits for it."""
     sighting = machine.sighting or Sighting(at, Presence.UNKNOWN)
+    if sighting.presence is Presence.ABSENT and _is_to_be_given_up(machine, provider, sighting, at):
+        sighting = _ask_by_id(machine, provider, sighting, at)
     due = machine_steps.next_read(machine, at)
     is_rested = due is not None and at < due and not _is_to_be_given_up(machine, provider, sighting, at)
     if machine.state not in _TALKS or machine.result is not None or is_rested:
@@ -181,10 +216,20 @@ def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None,
             hearing.hear(machine, provider)
         status, result = machines.read_report(volume, machine)
     except (OSError, ProviderError) as error:
-        # What could not be read proves nothing: the machine's loss is not decided on it.
-        _log.warning("The report of %s could not be read: %s", machine.name, error)
-        return Look(Sighting(at, Presence.UNKNOWN), None, None, is_read=False)
+        return _unread(machine, error, at)
     return Look(sighting, status, result, log="" if status else _why_not_up(machine, provider, at))
+
+
+def _ask_by_id(machine: MachineView, provider: Provider, unseen: Sighting, at: datetime) -> Sighting:
+    """Not listed, often enough: before that counts as proof the provider is asked for this very machine."""
+    if machine.provider_id is None or machine.provider_id not in machine.provider_ids:
+        return unseen
+    try:
+        found = provider.find(machine.provider_id)
+    except ProviderError as error:
+        _log.warning("%s is not listed, and could not be asked for: %s", machine.name, error)
+        return Sighting(at, Presence.UNKNOWN)
+    return unseen if found is None or found.presence is Presence.GONE else sight_own([found], at)
 
 
 def _is_to_be_given_up(machine: MachineView, provider: Provider, sighting: Sighting, at: datetime) -> bool:

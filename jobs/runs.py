@@ -18,7 +18,7 @@ from tensorant_app.domain.readiness import Check, Finding, refused
 from tensorant_app.domain.runs import KEEPS_MACHINE, RunState, Work
 from tensorant_app.providers.base import FileStore
 from tensorant_app.services import adapters, machines, places, readiness, runs, slots, training, trials
-from tensorant_app.services.connections import provider_for, tell_disk_trouble
+from tensorant_app.services.connections import provider_for, tell_trouble
 from tensorant_app.services.machines import MachineView
 from tensorant_app.services.training import RunTask
 
@@ -72,8 +72,7 @@ def _start(lease: Lease, task: RunTask) -> None:
             doors.volume, task, order, places.bring_base(doors, task.base_repo_id, task.base_revision)
         )
     except (OSError, TensorantError) as error:
-        sentence = tell_disk_trouble(error) if isinstance(error, OSError) else str(error)
-        _may_start(lease, task, [*findings, refused(Check.STORAGE, sentence)])
+        _may_start(lease, task, [*findings, refused(Check.STORAGE, tell_trouble(error))])
         return
     with lease.write() as session:
         if training.note_asked(session, task, order):
@@ -93,20 +92,22 @@ def _may_start(lease: Lease, task: RunTask, findings: Sequence[Finding]) -> bool
 
 def _follow(lease: Lease, task: RunTask) -> None:
     """The machine promises a look at every change; the deadline is looked at here."""
-    adapter = None
-    with reading() as session:
-        volume = training.volume_of(session, task)
-    task = _hear(lease, task, volume)
-    report = trials.read_report(volume, task.machine) if task.trial and task.machine else None
-    if task.machine is not None and task.machine.work is Work.DONE:
-        try:
+    adapter, report, trouble = None, None, None
+    try:
+        with reading() as session:
+            volume = training.volume_of(session, task)
+        task = _hear(lease, task, volume)
+        report = trials.read_report(volume, task.machine) if task.trial and task.machine else None
+        if task.machine is not None and task.machine.work is Work.DONE:
             adapter = training.take_adapter(task, volume)
-        except OSError as error:
+    except (OSError, ProviderError) as error:
+        trouble = tell_trouble(error)
+        if training.waits_for_volume(task, clock.now(), lease.tries):
             with lease.write() as session:
-                training.note_trouble(session, task.id, tell_disk_trouble(error))
+                training.note_trouble(session, task.id, trouble)
             raise
     with lease.write() as session:
-        training.take_steps(session, task, adapter, report)
+        training.take_steps(session, task, adapter, report, trouble)
         if task.machine is None:
             lease.done(session)
         else:
@@ -141,14 +142,21 @@ def _listen(task: RunTask, machine: MachineView) -> None:
 
 def _verify(lease: Lease, task: RunTask) -> None:
     """Over the volume alone: no machine is asked for."""
-    with reading() as session:
-        volume = training.volume_of(session, task)
     try:
+        with reading() as session:
+            volume = training.volume_of(session, task)
         adapter = adapters.find_on(volume, task.id, task.attempt)
-    except OSError as error:
+    except (OSError, ProviderError) as error:
+        is_last = lease.tries >= training.VOLUME_TRIES
         with lease.write() as session:
-            training.note_trouble(session, task.id, tell_disk_trouble(error))
-        raise
+            if not is_last:
+                training.note_trouble(session, task.id, tell_trouble(error))
+            else:
+                adapters.note_unverified(session, task.id, tell_trouble(error))
+                lease.done(session)
+        if not is_last:
+            raise
+        return
     with lease.write() as session:
         adapters.note_verified(session, task.id, adapter)
         lease.done(session)

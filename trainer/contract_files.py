@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import os
 import types
 import typing
@@ -13,6 +14,8 @@ from enum import StrEnum
 from pathlib import Path
 
 T = typing.TypeVar("T")
+
+_KINDS: Mapping[typing.Any, tuple[type, ...]] = {str: (str,), bool: (bool,), int: (int,), float: (int, float)}
 
 
 def write_file(path: Path, text: str, *, is_durable: bool = True) -> None:
@@ -51,8 +54,11 @@ def dump(value: object) -> str:
 
 
 def load(cls: type[T], text: str) -> T:
-    """A dataclass from JSON text; unknown keys are ignored, missing ones raise."""
-    value: T = _build(cls, json.loads(text))
+    """A dataclass from JSON text; unknown keys are ignored. `ValueError` where one is missing or of another kind."""
+    try:
+        value: T = _build(cls, json.loads(text))
+    except (TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise ValueError(f"no {cls.__name__}: {error}") from error
     return value
 
 
@@ -78,11 +84,31 @@ def _build(hint: typing.Any, value: typing.Any) -> typing.Any:
         return hint(**{f.name: _build(hints[f.name], value[f.name]) for f in fields(hint) if f.name in value})
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return None if value is None else _build(next(a for a in arguments if a is not type(None)), value)
+        return None if value is None else _build_one_of([a for a in arguments if a is not type(None)], value)
     if origin is tuple:
+        if not isinstance(value, list):
+            raise ValueError(f"{value!r:.80} is no list")
         return tuple(_build(arguments[0], item) for item in value)
     if origin is Mapping or hint is Mapping:
         return {key: _build(arguments[1], item) for key, item in value.items()} if arguments else dict(value)
     if isinstance(hint, type) and issubclass(hint, StrEnum):
         return hint(value)
+    return _plain(hint, value)
+
+
+def _build_one_of(hints: Sequence[typing.Any], value: typing.Any) -> typing.Any:
+    """Of several plain kinds any will do; the first is built where there is but one."""
+    return _build(hints[0], value) if len(hints) == 1 else value
+
+
+def _plain(hint: typing.Any, value: typing.Any) -> typing.Any:
+    """A word, a truth or a number as it was declared; NaN and endless numbers are none."""
+    kinds = _KINDS.get(hint)
+    if kinds is None:
+        return value
+    is_truth = isinstance(value, bool)
+    if not isinstance(value, kinds) or (is_truth and hint is not bool):
+        raise ValueError(f"{value!r:.80} is no {hint.__name__}")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value!r} is no number")
     return value

@@ -24,6 +24,8 @@ class Account(SQLModel, table=True):
     problem_since: datetime | None = None
     is_refused: bool = False
     """The key itself was refused: only an owner can mend that."""
+    quiet_until: datetime | None = None
+    """The provider asked to be left alone until then."""
 
 
 class StrayMachine(SQLModel, table=True):

@@ -33,6 +33,8 @@ class Machine(SQLModel, table=True):
     """What else the create call says: image, volume, disk, storage."""
     rate: HourlyRate | None = Field(default=None, sa_type=HourlyRateType)
     """Of the whole machine, as the provider says or, before it says so, as it was offered; None on this computer."""
+    prices: list[list[Any]] = Field(default_factory=list, sa_type=JsonType, sa_column_kwargs={"server_default": "[]"})
+    """Since when all of its name together cost how many micro-dollars an hour; empty while it is `rate` from the ask on."""
     rate_limit: HourlyRate | None = Field(default=None, sa_type=HourlyRateType)
     state: MachineState = Field(sa_type=word_type(MachineState), index=True)
     reason: str | None = None
@@ -75,6 +77,8 @@ class Machine(SQLModel, table=True):
     release_tries: int = 0
     release_problem: str | None = None
     """What the last delete call met with; None where it was taken."""
+    retry_at: datetime | None = None
+    """The provider asked to be left alone until then, by its answer to a create or delete call."""
     absent_since: datetime | None = None
     absent_looks: int = 0
     deadline: datetime

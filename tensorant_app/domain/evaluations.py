@@ -81,6 +81,8 @@ class EvaluationFacts:
     losses: int
     deadline: datetime
     are_answers_verified: bool | None
+    answers_trouble: str | None = None
+    """Why they could not be looked at, where they were not taken for that."""
     waits_for_capacity: bool = False
     """A refused machine is asked for again later, as another one."""
 
@@ -125,7 +127,10 @@ def _finish(facts: EvaluationFacts) -> Move | None:
         return None
     if facts.are_answers_verified:
         return Move("finish")
-    return Move("fail", EvaluationReason.ANSWERS_UNVERIFIED, "The answers do not match their hash. Evaluate again.")
+    sentence = "The answers do not match their hash. Evaluate again."
+    if facts.answers_trouble:
+        sentence = f"{facts.answers_trouble} Evaluate again when that is mended."
+    return Move("fail", EvaluationReason.ANSWERS_UNVERIFIED, sentence)
 
 
 def _lost(facts: EvaluationFacts) -> Move:

@@ -123,6 +123,8 @@ class Sighting:
     """The provider's own word, shown as it is."""
     rate: HourlyRate | None = None
     """What the provider says that it bills, for the whole machine."""
+    twins_rate: HourlyRate | None = None
+    """What the others of its name cost on top; None where there are none, or where they do not say."""
     uptime: float | None = None
     """Seconds since the container began; None where it is not up, or nobody knows."""
 
@@ -154,6 +156,8 @@ THIS_COMPUTER = ProofRules(timedelta(0), 1, timedelta(0), may_ask_again=True)
 
 LATE = timedelta(minutes=10)
 """So long after its deadline a machine is released whatever it says."""
+RUNS_AGAIN = timedelta(hours=1)
+"""So long a stopped machine that somebody started again may run: enough to fetch a file from its disk."""
 OVERDUE = timedelta(seconds=60)
 """An asked machine that has not answered by then is shown as Checking launch."""
 MOST_BOOTS = 2

@@ -164,6 +164,8 @@ class RunFacts:
     wants_pause: bool
     is_adapter_verified: bool | None
     """None while nobody has looked."""
+    adapter_trouble: str | None = None
+    """Why it could not be looked at, where it was not taken for that."""
     pause_wanted_at: datetime | None = None
     where: str = ""
     """How far it was, such as ` at step 31 of 90`."""
@@ -220,10 +222,19 @@ def _progress(facts: RunFacts) -> Move | None:
         case _S.PACKAGING if facts.work is Work.DONE and facts.is_adapter_verified is not None:
             if facts.is_adapter_verified:
                 return Move("ready")
-            if facts.is_trial:
-                return Move("fail", RunReason.ADAPTER_UNVERIFIED, "The trial's adapter does not match its manifest.")
-            return Move("stick", RunReason.ADAPTER_UNVERIFIED, "The adapter's files do not match its manifest.")
+            return _unverified(facts)
     return None
+
+
+def _unverified(facts: RunFacts) -> Move:
+    """Nothing of it is lost: what lies on the volume can be verified again without a machine."""
+    if facts.is_trial:
+        sentence = facts.adapter_trouble or "The trial's adapter does not match its manifest."
+        return Move("fail", RunReason.ADAPTER_UNVERIFIED, sentence)
+    sentence = "The adapter's files do not match its manifest."
+    if facts.adapter_trouble:
+        sentence = f"{facts.adapter_trouble} The adapter is finished: verify it when that is mended."
+    return Move("stick", RunReason.ADAPTER_UNVERIFIED, sentence)
 
 
 def _done_on_pod(facts: RunFacts) -> Move:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from enum import StrEnum
 
 from tensorant_app.domain.money import FREE, ZERO, HourlyRate, Money
@@ -53,6 +54,8 @@ class Rental:
     released_at: datetime | None
     disk_gb: int = 0
     """Billed on while the machine is stopped."""
+    prices: Sequence[tuple[datetime, HourlyRate]] = ()
+    """Since when it cost how much, where that ever changed: then they count, and not `rate` and `stopped_at`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,10 +103,25 @@ def estimate(rental: Rental, now: datetime) -> Money:
     if rental.rate is None or rental.began_at is None:
         return ZERO
     end = max(rental.released_at or now, rental.began_at)
+    if rental.prices:
+        return _by_prices(rental.prices, rental.began_at, end)
     computing = min(rental.stopped_at or end, end)
     cost = rental.rate.cost_of(computing - rental.began_at)
-    disk = HourlyRate(Money(own_disk_month(rental.disk_gb).micros // _HOURS_A_MONTH))
-    return cost + disk.cost_of(end - computing)
+    return cost + own_disk_rate(rental.disk_gb).cost_of(end - computing)
+
+
+def _by_prices(prices: Sequence[tuple[datetime, HourlyRate]], began: datetime, end: datetime) -> Money:
+    """Each price for its own time; the first holds from the beginning."""
+    starts = [began, *(min(max(at, began), end) for at, _ in prices[1:])]
+    return Money.total(
+        rate.cost_of(max(until - start, timedelta(0)))
+        for (_, rate), start, until in zip(prices, starts, [*starts[1:], end], strict=True)
+    )
+
+
+def own_disk_rate(disk_gb: int) -> HourlyRate:
+    """What an hour of a stopped Pod's own disk costs."""
+    return HourlyRate(Money(own_disk_month(disk_gb).micros // _HOURS_A_MONTH))
 
 
 def own_disk_month(disk_gb: int) -> Money:
@@ -116,6 +134,14 @@ def cap(rate: HourlyRate, limit: timedelta) -> Money:
     return rate.cost_of(limit)
 
 
+def by_hour(amounts: Iterable[tuple[datetime, Money]]) -> dict[datetime, Money]:
+    """Sums of what begins in each UTC hour: a provider stamps a begun hour now with its minute, now with its border."""
+    hours: defaultdict[datetime, Money] = defaultdict(lambda: ZERO)
+    for start, amount in amounts:
+        hours[start.astimezone(UTC).replace(minute=0, second=0, microsecond=0)] += amount
+    return dict(hours)
+
+
 def corrections(booked: Mapping[datetime, Money], billed: Mapping[datetime, Money]) -> dict[datetime, Money]:
     """Per hour, what must be booked so that the ledger says what the bill says now; hours that agree are left out.
 
@@ -123,6 +149,11 @@ def corrections(booked: Mapping[datetime, Money], billed: Mapping[datetime, Mone
     """
     changed = {start: amount - booked.get(start, ZERO) for start, amount in billed.items()}
     return {start: change for start, change in sorted(changed.items()) if change}
+
+
+def raises_alone(changes: Mapping[datetime, Money]) -> dict[datetime, Money]:
+    """Of a bill that was read in part: it takes nothing back, for the missing piece may be what could not be read."""
+    return {start: change for start, change in changes.items() if change > ZERO}
 
 
 def next_bill(bill: Bill, *, has_changed: bool, covers_until: datetime | None, amount: Money, now: datetime) -> Bill:

@@ -10,6 +10,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Protocol
 
+from tensorant_app.domain.errors import Transient
 from tensorant_app.domain.machines import Presence, ProofRules, Sighting
 from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.domain.offers import MIN_CUDA
@@ -118,6 +119,14 @@ class BillLine:
     amount: Money
 
 
+class BillInPart(Transient):
+    """Some records of a bill could not be read; `lines` are those that could."""
+
+    def __init__(self, message: str, lines: Sequence[BillLine]) -> None:
+        super().__init__(message)
+        self.lines = lines
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkVolume:
     """A disk of the account that outlives its machines, and is billed whether it is used or not."""
@@ -187,7 +196,7 @@ class Provider(Protocol):
         ...
 
     def bill(self, provider_id: str, since: datetime, until: datetime) -> Sequence[BillLine]:
-        """Hours that touch the span, oldest first; empty where nothing is known yet."""
+        """Hours that touch the span, oldest first; empty where nothing is known yet. `BillInPart` where some are unreadable."""
         ...
 
 
@@ -197,14 +206,25 @@ def sight(machines: Sequence[Listed], name: str, installation: str, at: datetime
     A machine that names another installation, or none, is not ours. Where the list tells no environment at all the
     name decides: it holds an id that nobody else makes.
     """
-    ours = [machine for machine in machines if machine.name == name and machine.installation in {installation, None}]
+    return sight_own([m for m in machines if m.name == name and m.installation in {installation, None}], at)
+
+
+def sight_own(ours: Sequence[Listed], at: datetime) -> Sighting:
+    """The same of machines that are known to be ours."""
     alive = [machine for machine in ours if machine.presence is not Presence.GONE]
     shown = min(alive or ours, key=lambda machine: _ORDER.index(machine.presence), default=None)
     if shown is None:
         return Sighting(at, Presence.ABSENT)
     ids = tuple(machine.provider_id for machine in alive or ours)
     uptime = float(shown.uptime_s) if shown.uptime_s is not None else None
-    return Sighting(at, shown.presence, ids, shown.provider_status, shown.rate, uptime)
+    twins = rate_of([machine for machine in alive if machine is not shown])
+    return Sighting(at, shown.presence, ids, shown.provider_status, shown.rate, twins, uptime)
+
+
+def rate_of(machines: Sequence[Listed]) -> HourlyRate | None:
+    """Of several together, as far as they say; None where none does."""
+    rates = [machine.rate.per_hour for machine in machines if machine.rate]
+    return HourlyRate(Money.total(rates)) if rates else None
 
 
 _ORDER = (

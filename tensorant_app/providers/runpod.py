@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import Any, TypeVar
 
-from tensorant_app.domain.errors import AuthFailed, DenialReason, Denied, Transient, Unknown, Unsupported
+from tensorant_app.domain.errors import AuthFailed, DenialReason, Denied, ProviderError, Transient, Unknown, Unsupported
 from tensorant_app.domain.machines import RENTED, Sighting
 from tensorant_app.domain.offers import MIN_CUDA
 from tensorant_app.providers.base import (
@@ -34,8 +35,11 @@ from tensorant_app.providers.runpod_reading import (
     read_pod,
     read_pods,
     read_volumes,
+    says_more,
 )
 from tensorant_app.settings import get_settings
+
+T = TypeVar("T")
 
 MOUNT = "/workspace"
 """Where the volume, or the Pod's own disk, lies on the machine."""
@@ -47,6 +51,11 @@ _MUST_READ: tuple[tuple[str, Mapping[str, str | int], str], ...] = (
     ("/pods", {}, "list Pods"),
     ("/network-volumes", {}, "list network volumes"),
     ("/billing/pods", {"lastN": 1, "bucketSize": "day"}, "read the Pods' billing"),
+)
+_NO_SUCH_FIELD = re.compile(
+    r"(additional|unevaluated|unknown|unrecogni[sz]ed|unexpected|unsupported)[^;]*\b(entrypoint|cmd)\b"
+    r"|\b(entrypoint|cmd)\b[^;]*(not allowed|not permitted|not supported|unknown|unrecogni[sz]ed|unexpected|unsupported)",
+    re.IGNORECASE,
 )
 _HOUR = timedelta(hours=1)
 _DAY = timedelta(days=1)
@@ -94,22 +103,27 @@ class RunPodProvider:
             answer = self._send_create(_with_args(body))
         if not answer.is_success:
             raise fault(answer, _starting(request), is_paid=True)
-        if not isinstance(answer.body, dict) or not isinstance(answer.body.get("id"), str):
+        if not isinstance(answer.body, dict) or not _is_id(answer.body.get("id")):
             raise Unknown("RunPod said that the Pod was started, but not under which id.", request_id=answer.request_id)
         pod = read_pod(answer.body)
         return Rented(pod.provider_id, pod.provider_status, pod.rate, pod.created_at)
 
     def listing(self) -> Sequence[Listed]:
-        found: list[Listed] = []
+        """Whole or not at all: a list that breaks off must not make a machine look gone."""
+        found: dict[str, Listed] = {}
         params: dict[str, str | int] = {}
-        for _ in range(_MOST_PAGES):
+        seen: set[str] = set()
+        while len(seen) < _MOST_PAGES:
             body = self._read("/pods", params, "list Pods").body
             if not isinstance(body, dict) or not isinstance(body.get("pods"), list):
                 raise Transient("RunPod's list of Pods could not be read.")
-            found += read_pods(body)
+            found |= {pod.provider_id: pod for pod in read_pods(body)}
             cursor = next_cursor(body)
-            if cursor is None or cursor == params.get("cursor"):
-                return found
+            if cursor is None and not says_more(body):
+                return list(found.values())
+            if cursor is None or cursor in seen:
+                raise Transient("RunPod's list of Pods says that it goes on, and does not.")
+            seen.add(cursor)
             params = {"cursor": cursor}
         raise Transient(f"RunPod's list of Pods did not end after {_MOST_PAGES} pages.")
 
@@ -128,20 +142,28 @@ class RunPodProvider:
 
     def stop(self, name: str) -> None:
         """Only where RunPod itself says that this Pod can be stopped; a Pod on a network volume often cannot."""
-        for pod in self._ours(name):
-            if "stop" not in pod.actions:
-                raise Unsupported(f"Pod {pod.provider_id} cannot be stopped now: release it.")
-            answer = self._api.ask("POST", f"/pods/{_checked(pod.provider_id)}/action", body={"action": "stop"})
-            if answer.status in {400, 409}:
-                raise Unsupported(f"RunPod would not stop Pod {pod.provider_id}: {answer.detail}. Release it.")
-            if not answer.is_success:
-                raise fault(answer, "stop Pods")
+        _raise_first(_try_each(self._stop, self._ours(name)))
+
+    def _stop(self, pod: Listed) -> None:
+        if "stop" not in pod.actions:
+            raise Unsupported(f"Pod {pod.provider_id} cannot be stopped now: release it.")
+        answer = self._api.ask("POST", f"/pods/{_checked(pod.provider_id)}/action", body={"action": "stop"})
+        if answer.status in {400, 409}:
+            raise Unsupported(f"RunPod would not stop Pod {pod.provider_id}: {answer.detail}. Release it.")
+        if not answer.is_success:
+            raise fault(answer, "stop Pods")
 
     def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
-        """The known ids first: a Pod that the list hides for a while can be deleted all the same."""
-        ids = list(dict.fromkeys([*known, *(pod.provider_id for pod in self._ours(name))]))
-        for provider_id in ids:
-            self.terminate(provider_id)
+        """The known ids first, and each whatever became of the others: no list that fails, and no Pod that is refused, spares one."""
+        ids = list(dict.fromkeys(known))
+        troubles = _try_each(self.terminate, ids)
+        try:
+            twins = [pod.provider_id for pod in self._ours(name) if pod.provider_id not in ids]
+        except ProviderError as error:
+            troubles.append(error)
+        else:
+            troubles += _try_each(self.terminate, twins)
+        _raise_first(troubles)
 
     def terminate(self, provider_id: str) -> None:
         answer = self._api.ask("DELETE", f"/pods/{_checked(provider_id)}")
@@ -258,9 +280,25 @@ def _mounts(request: MachineRequest) -> dict[str, Any]:
     return {"network": [{"volumeId": request.volume_id, "path": MOUNT}]}
 
 
+def _try_each(act: Callable[[T], None], things: Iterable[T]) -> list[ProviderError]:
+    """What went wrong; the next is tried all the same."""
+    troubles = []
+    for thing in things:
+        try:
+            act(thing)
+        except ProviderError as error:
+            troubles.append(error)
+    return troubles
+
+
+def _raise_first(troubles: Sequence[ProviderError]) -> None:
+    if troubles:
+        raise troubles[0]
+
+
 def _knows_no_entrypoint(answer: Answer) -> bool:
-    """An older front end refuses the exec form by name, before any work: nothing was started."""
-    return answer.status == 422 and ("entrypoint" in answer.detail or "'cmd'" in answer.detail)
+    """An older front end refuses the field itself, before any work: nothing was started. Another rule is no such word."""
+    return answer.status == 422 and _NO_SUCH_FIELD.search(answer.detail) is not None
 
 
 def _with_args(body: Mapping[str, Any]) -> dict[str, Any]:
@@ -283,6 +321,10 @@ def _utc(at: datetime) -> str:
 
 def _checked(provider_id: str) -> str:
     """An id becomes a part of a path: one with other signs would lead elsewhere."""
-    if not provider_id or not all(sign.isascii() and (sign.isalnum() or sign in "-_") for sign in provider_id):
+    if not _is_id(provider_id):
         raise Denied(f"{provider_id!r} is no id of RunPod's.")
     return provider_id
+
+
+def _is_id(value: object) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[A-Za-z0-9_-]+", value) is not None

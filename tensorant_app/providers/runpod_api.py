@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
@@ -233,8 +234,23 @@ def read_quota(header: str) -> timedelta:
 
 
 def _retry_after(response: httpx.Response) -> timedelta | None:
+    """Seconds, or the time of day by the other side's own clock."""
     value = response.headers.get("Retry-After", "")
-    return timedelta(seconds=min(float(value), 3600)) if _is_number(value) else None
+    seconds = float(value) if _is_number(value) else _seconds_until(value, response.headers.get("Date", ""))
+    return None if seconds is None else timedelta(seconds=min(max(seconds, 0.0), 3600))
+
+
+def _seconds_until(value: str, date: str) -> float | None:
+    then, told_at = _date(value), _date(date)
+    return None if then is None or told_at is None else (then - told_at).total_seconds()
+
+
+def _date(value: str) -> datetime | None:
+    try:
+        at = parsedate_to_datetime(value)
+    except (TypeError, ValueError):
+        return None
+    return at if at.tzinfo else at.replace(tzinfo=UTC)
 
 
 def _is_number(text: str) -> bool:

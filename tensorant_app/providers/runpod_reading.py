@@ -7,11 +7,18 @@ from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tensorant_app.domain.errors import Transient
 from tensorant_app.domain.gpus import describe_gpu, label_gpu
 from tensorant_app.domain.machines import Presence
 from tensorant_app.domain.money import FREE, HourlyRate, Money
-from tensorant_app.providers.base import INSTALLATION_VARIABLE, BillLine, Listed, NetworkVolume, Offer, Stock
+from tensorant_app.providers.base import (
+    INSTALLATION_VARIABLE,
+    BillInPart,
+    BillLine,
+    Listed,
+    NetworkVolume,
+    Offer,
+    Stock,
+)
 
 GIB = 1024**3
 
@@ -63,6 +70,13 @@ def next_cursor(body: Any) -> str | None:
     return cursor if isinstance(cursor, str) and cursor else None
 
 
+def says_more(body: Any) -> bool:
+    """Whether the list itself says that this page is not the last."""
+    inner = body.get("pagination") if isinstance(body, dict) else None
+    told = [part.get(word) for part in (body, inner) if isinstance(part, dict) for word in ("hasNextPage", "hasMore")]
+    return True in told
+
+
 def read_offers(body: Any) -> list[Offer]:
     """What the secure cloud has a price for, the cheapest first."""
     priced = [offer for offer in map(_read_offer, _objects(body, "gpus")) if offer is not None]
@@ -83,9 +97,13 @@ def read_volumes(body: Any) -> list[NetworkVolume]:
 
 
 def read_bill(body: Any, key: str, owner: str, bucket: timedelta) -> list[BillLine]:
-    """Lines of `owner` alone, oldest first; a record without an end covers one bucket."""
-    lines = list(_read_lines(body, key, owner, bucket))
-    return sorted(lines, key=lambda line: (line.start, line.end))
+    """Lines of `owner` alone, oldest first; a record without an end covers one bucket. Raises `BillInPart`."""
+    own = [record for record in _objects(body, "records") if record.get(key) == owner]
+    read = [_read_line(record, bucket) for record in own]
+    lines = sorted((line for line in read if line is not None), key=lambda line: (line.start, line.end))
+    if None in read:
+        raise BillInPart(f"RunPod sent {read.count(None)} billing records without a time or an amount.", lines)
+    return lines
 
 
 def read_time(value: Any) -> datetime | None:
@@ -99,14 +117,11 @@ def read_time(value: Any) -> datetime | None:
     return (at if at.tzinfo else at.replace(tzinfo=UTC)).astimezone(UTC)
 
 
-def _read_lines(body: Any, key: str, owner: str, bucket: timedelta) -> Iterator[BillLine]:
-    for record in _objects(body, "records"):
-        if record.get(key) != owner:
-            continue
-        start, amount = read_time(record.get("startTime")), _number(record.get("totalAmount"))
-        if start is None or amount is None:
-            raise Transient("RunPod sent a billing record without a time or an amount.")
-        yield BillLine(start, read_time(record.get("endTime")) or start + bucket, Money.dollars(amount))
+def _read_line(record: Mapping[str, Any], bucket: timedelta) -> BillLine | None:
+    start, amount = read_time(record.get("startTime")), _number(record.get("totalAmount"))
+    if start is None or amount is None:
+        return None
+    return BillLine(start, read_time(record.get("endTime")) or start + bucket, Money.dollars(amount))
 
 
 def _read_offer(gpu: Mapping[str, Any]) -> Offer | None:

@@ -17,7 +17,7 @@ from uuid import uuid4
 from tensorant_app.domain.errors import AuthFailed, Denied, Invalid, Transient
 from tensorant_app.providers.s3 import make_client, speaking
 from tensorant_app.settings import get_settings
-from trainer.contract import MANIFEST, FileEntry, Manifest, hash_file, load
+from trainer.contract import MANIFEST, BadManifest, FileEntry, Manifest, hash_file, load
 
 T = TypeVar("T")
 
@@ -27,6 +27,8 @@ _PART = 64 * 1024 * 1024
 _PIECE = 1024 * 1024
 _IN_MEMORY = 8 * 1024 * 1024
 _TRIES = 4
+_PULLS = 2
+"""Of a file that is not what its manifest says: RunPod may still show an older one."""
 _MOST_FILES = 10_000
 _KEY = re.compile(r"[A-Za-z0-9._-]+(/[A-Za-z0-9._-]+)*")
 """RunPod's paths have trouble with other signs."""
@@ -71,7 +73,10 @@ class S3Store:
             yield sink
 
     def fetch(self, key: str) -> Path:
-        """A file of this key, or a folder as its manifest names it; each file is taken once and its hash is checked."""
+        """A file of this key, or a folder as its manifest names it; each file is taken once and its hash is checked.
+
+        `BadManifest` where the folder is not what its manifest says; `FileNotFoundError` where there is neither.
+        """
         _check(key)
         found = self._head(key)
         return self._fetch_folder(key) if found is None else self._fetch_file(key, *found)
@@ -183,7 +188,7 @@ class S3Store:
         stamp = target.with_name(f".{target.name}.mark")
         if target.is_file() and _read(stamp) == f"{mark} {size}":
             return target
-        self._take(key, target, None)
+        self._take(key, target)
         stamp.write_text(f"{mark} {size}", encoding="utf-8")
         return target
 
@@ -191,24 +196,34 @@ class S3Store:
         folder = self._cache / key
         with self.open(f"{key}/{MANIFEST}") as file:
             text = file.read().decode(errors="replace")
-        is_same = _read(folder / MANIFEST) == text
         for name, entry in _files_of(text, key).items():
             target = folder / name
-            if not (is_same and target.is_file() and target.stat().st_size == entry.bytes):
-                self._take(f"{key}/{name}", target, entry)
+            if not (target.is_file() and hash_file(target) == entry):
+                self._take_named(f"{key}/{name}", target, entry)
         (folder / MANIFEST).write_text(text, encoding="utf-8")
         return folder
 
-    def _take(self, key: str, target: Path, wanted: FileEntry | None) -> None:
-        """Beside its place first: a reader sees it whole."""
+    def _take_named(self, key: str, target: Path, wanted: FileEntry) -> None:
+        """What was just written may be seen late; what stays different is damaged, and asking on would not mend it."""
+        for number in range(_PULLS):
+            if number:
+                self._wait(1.0)
+            with suppress(FileNotFoundError):
+                if self._take(key, target, wanted):
+                    return
+        raise BadManifest(f"{key} on network volume {self._bucket} is not what its manifest says.")
+
+    def _take(self, key: str, target: Path, wanted: FileEntry | None = None) -> bool:
+        """Beside its place first: a reader sees it whole. False, and nothing taken, where it is not as `wanted`."""
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = target.with_name(f".{target.name}.{uuid4().hex}")
         try:
             with aside.open("w+b") as file:
                 self._pull(self._patient, key, file, 0, None)
             if wanted is not None and hash_file(aside) != wanted:
-                raise Transient(f"{key} on network volume {self._bucket} is not what its manifest says.")
+                return False
             aside.replace(target)
+            return True
         finally:
             aside.unlink(missing_ok=True)
 
@@ -237,12 +252,12 @@ def _files_of(text: str, key: str) -> dict[str, FileEntry]:
     """Written on the machine: names that lead elsewhere, and absurd numbers of them, are refused."""
     try:
         files = dict(load(Manifest, text).files)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Transient(f"{key}/{MANIFEST} cannot be read.") from error
+        for name in files:
+            _check(f"{key}/{name}")
+    except (ValueError, Invalid) as error:
+        raise BadManifest(f"{key}/{MANIFEST} cannot be read: {error}") from error
     if len(files) > _MOST_FILES:
-        raise Denied(f"{key}/{MANIFEST} names {len(files)} files; at most {_MOST_FILES} are taken.")
-    for name in files:
-        _check(f"{key}/{name}")
+        raise BadManifest(f"{key}/{MANIFEST} names {len(files)} files; at most {_MOST_FILES} are taken.")
     return files
 
 

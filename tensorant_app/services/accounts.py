@@ -27,8 +27,9 @@ from tensorant_app.domain.machines import LIFECYCLE, LISTED, MachineState, Prese
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
-from tensorant_app.providers.base import Listed, Provider, sight
+from tensorant_app.providers.base import Listed, Provider, rate_of, sight_own
 from tensorant_app.services.connections import installation_of, provider_for
+from tensorant_app.services.machine_prices import note_price
 from tensorant_app.services.machine_steps import TEND, reanchor, take, tell_user
 from tensorant_app.services.machines import POLL as POLL
 
@@ -38,6 +39,7 @@ _SLACK = timedelta(seconds=30)
 """Uptimes are rounded and late: only one that is shorter by more than this is a new start."""
 _LAG = timedelta(seconds=5)
 """A container that began so shortly before the last look may not have been shown by it."""
+_LONGEST_QUIET = timedelta(hours=1)
 _LIVE = frozenset(MachineState) - LIFECYCLE.final
 
 
@@ -147,13 +149,14 @@ def compare(
     `last` is when the account was listed before.
     """
     ours: defaultdict[str, list[Listed]] = defaultdict(list)
+    by_id = {machine.provider_id: machine for machine in listed}
     for machine in listed:
         if machine.installation == installation:
             ours[machine.name].append(machine)
     changes = []
     for row in known:
-        found = ours.pop(row.name, ())
-        if change := _change(row, found, installation, at, last):
+        found = _with_known(row, ours.pop(row.name, ()), by_id)
+        if change := _change(row, found, at, last):
             changes.append(change)
     alive = {name: [m for m in found if m.presence is not Presence.GONE] for name, found in ours.items()}
     return Diff(changes, {name: found for name, found in alive.items() if found})
@@ -185,6 +188,21 @@ def note_unreachable(session: Session, account_id: UUID, error: ProviderError) -
         return
     account.problem_since = account.problem_since or now_of(session)
     account.problem, account.is_refused = error.message, isinstance(error, AuthFailed)
+    note_pause(session, account_id, error.retry_after or timedelta(0))
+
+
+def note_pause(session: Session, account_id: UUID, pause: timedelta) -> None:
+    """What one call was told holds for all: looks, the sweep and bills leave the provider alone for so long."""
+    account = session.get(Account, account_id)
+    if account is not None and (pause or account.quiet_until is not None):
+        account.quiet_until = now_of(session) + pause if pause else None
+
+
+def quiet_until(session: Session, account_id: UUID, now: datetime) -> datetime | None:
+    """When the provider may be asked again; None: now. A clock that went back does not prolong it."""
+    account = session.get(Account, account_id)
+    until = account.quiet_until if account else None
+    return until if until is not None and now < until <= now + _LONGEST_QUIET else None
 
 
 def look_again(session: Session, account_id: UUID) -> None:
@@ -195,7 +213,7 @@ def look_again(session: Session, account_id: UUID) -> None:
         col(Machine.state).in_([MachineState.RELEASING, MachineState.RELEASE_FAILED]),
     )
     for machine in session.exec(stuck):
-        machine.release_sent_at = None
+        machine.release_sent_at = machine.retry_at = None
         promise(session, TEND, machine.id)
 
 
@@ -238,10 +256,17 @@ def open_account(session: Session, account_id: UUID, organization_id: UUID | Non
         session.add(Account(id=account_id, organization_id=organization_id))
 
 
-def _change(
-    row: Known, found: Sequence[Listed], installation: str, at: datetime, last: datetime | None
-) -> Change | None:
-    sighting = _sighting(row, found, installation, at)
+def _with_known(row: Known, found: Sequence[Listed], by_id: Mapping[str, Listed]) -> Sequence[Listed]:
+    """What bears its name, and what bears an id that the provider gave it: one that somebody renamed is there.
+
+    An id that only a file on the volume tells counts for nothing here.
+    """
+    named = {machine.provider_id for machine in found}
+    return [*found, *(by_id[one] for one in row.provider_ids if one in by_id and one not in named)]
+
+
+def _change(row: Known, found: Sequence[Listed], at: datetime, last: datetime | None) -> Change | None:
+    sighting = _sighting(row, found, at)
     if sighting.presence is Presence.ABSENT:
         # Before the delete call an absence of a machine to be deleted proves nothing.
         is_going = row.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}
@@ -274,13 +299,14 @@ def _says_the_same(row: Known, seen: Sighting) -> bool:
     return tuple(row.provider_ids) == seen.provider_ids and not (has_price and seen.rate != row.rate)
 
 
-def _sighting(row: Known, found: Sequence[Listed], installation: str, at: datetime) -> Sighting:
+def _sighting(row: Known, found: Sequence[Listed], at: datetime) -> Sighting:
     """The machine that the row knows by its id, where it is still there; else whatever bears its name."""
-    seen = sight(found, row.name, installation, at)
+    seen = sight_own(found, at)
     if len(found) > 1 and row.state is MachineState.HELD:
         own = [m for m in found if m.provider_id == row.provider_id and m.presence is not Presence.GONE]
         if own:
-            seen = replace(sight(own, row.name, installation, at), provider_ids=seen.provider_ids)
+            twins = rate_of([m for m in found if m not in own and m.presence is not Presence.GONE])
+            seen = replace(sight_own(own, at), provider_ids=seen.provider_ids, twins_rate=twins)
     # A word that nobody knows yet: there is a machine, and it is billed.
     return replace(seen, presence=Presence.PRESENT) if seen.presence is Presence.UNKNOWN else seen
 
@@ -288,7 +314,7 @@ def _sighting(row: Known, found: Sequence[Listed], installation: str, at: dateti
 def _write(row: Machine, change: Change) -> None:
     seen = change.sighting
     is_new = (row.presence, row.provider_status) != (seen.presence, seen.provider_status) or change.is_restarted
-    row.presence = seen.presence
+    was, row.presence = row.presence, seen.presence
     if is_new or row.seen_at is None or seen.presence is Presence.ABSENT:
         row.seen_at = seen.at
     if seen.presence is Presence.ABSENT:
@@ -300,8 +326,7 @@ def _write(row: Machine, change: Change) -> None:
     row.billed_ids = sorted({*row.billed_ids, *seen.provider_ids})
     if row.provider_id not in seen.provider_ids and len(seen.provider_ids) == 1:
         row.provider_id = seen.provider_ids[0]
-    # A stopped machine says zero, and so does one that does not know yet: the last real price stays.
-    row.rate = seen.rate if seen.rate is not None and seen.rate.per_hour else row.rate
+    note_price(row, seen, was)
     if change.container is not None:
         row.container_began_at, row.container_uptime = change.container
     row.boots += change.is_restarted
@@ -313,7 +338,7 @@ def _take_back(session: Session, account_id: UUID, unclaimed: Mapping[str, Seque
     final = select(Machine).where(col(Machine.name).in_(names), col(Machine.state).in_(list(LIFECYCLE.final)))
     for machine in session.exec(final):
         found = unclaimed[machine.name]
-        seen = sight(found, machine.name, found[0].installation or "", now)
+        seen = sight_own(found, now)
         if seen.presence not in LISTED and seen.presence is not Presence.UNKNOWN:
             continue
         _write(machine, Change(machine.id, seen, False, None, wakes=True))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import zipfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -22,6 +23,7 @@ from tensorant_app.services.connections import store
 from trainer.contract import MANIFEST, AttemptKeys, BadManifest, Manifest, hash_file, verify_folder
 
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +39,15 @@ class TakenAdapter:
 
 
 def take_from(volume: FileStore, run_id: UUID, attempt: int, key: str) -> TakenAdapter | None:
-    """The folder, hashed against its manifest and zipped into the store; None where it does not match."""
-    folder = volume.fetch(key)
+    """The folder, hashed against its manifest and zipped into the store; None where it does not match, or is not there.
+
+    Raises what the volume raises where it could not be read.
+    """
     try:
+        folder = volume.fetch(key)
         manifest = verify_folder(folder)
-    except BadManifest:
+    except (BadManifest, FileNotFoundError) as error:
+        _log.warning("The adapter %s is not taken: %s", key, error)
         return None
     zip_key = f"adapters/{run_id}-{attempt}.zip"
     path = store().fetch(zip_key)
@@ -88,6 +94,13 @@ def note_verified(session: Session, run_id: UUID, adapter: TakenAdapter | None) 
         run.sentence = "No finished adapter lies on the volume. Resume with a longer limit, or cancel the run."
         return
     recover(session, run, adapter, f"The adapter of attempt {adapter.attempt} was found and matches its manifest.")
+
+
+def note_unverified(session: Session, run_id: UUID, trouble: str) -> None:
+    """The volume could not be read for a good while: whether an adapter lies there stays open, and may be asked again."""
+    run = session.get_one(Run, run_id)
+    run.verify_wanted_at = None
+    run.sentence = f"{trouble} Verify the adapter again when that is mended."
 
 
 def recover(session: Session, run: Run, adapter: TakenAdapter, sentence: str) -> None:

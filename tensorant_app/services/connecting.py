@@ -10,6 +10,7 @@ from uuid import UUID
 from sqlmodel import Session, col, delete, select
 
 from tensorant_app.db import clock
+from tensorant_app.db.accounts import Account
 from tensorant_app.db.connections import Connection
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.offers import OfferList
@@ -27,7 +28,7 @@ from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.providers.base import FileStore, Provider
-from tensorant_app.services import accounts, offers
+from tensorant_app.services import accounts, offers, spend
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import find_connection, provider_for, volume_for
 from tensorant_app.services.lookup import own_row
@@ -138,6 +139,7 @@ def remove_connection(session: Session, caller: Caller, connection_id: UUID) -> 
     caller.require(Permission.OWN)
     row = own_row(session, caller, Connection, connection_id, "connection")
     _require_unused(session, row, "be removed")
+    _require_billed(session, row)
     session.exec(delete(OfferList).where(col(OfferList.connection_id) == row.id))
     session.delete(row)
     write_audit(session, caller, "connections.remove", row.id, kind=row.kind.value, last_four=row.last_four)
@@ -207,6 +209,18 @@ def _require_unused(session: Session, row: Connection, verb: str) -> None:
         raise Conflict(
             f"{row.kind.label} cannot {verb} while {_say(names)} may still be paid for. "
             "Cancel what they work for and wait until they are proved released."
+        )
+
+
+def _require_billed(session: Session, row: Connection) -> None:
+    """Without its key a bill is never read. One that the provider refuses reads none, and may go."""
+    account = session.get(Account, row.id)
+    if account is not None and account.is_refused:
+        return
+    if names := spend.unsettled(session, row.id):
+        raise Conflict(
+            f"{row.kind.label} cannot be removed while the bill of {_say(names)} is not final: nobody could read it "
+            "any more. Wait some hours, or delete the key in RunPod first."
         )
 
 

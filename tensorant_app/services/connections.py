@@ -9,7 +9,7 @@ from sqlmodel import Session, select
 
 from tensorant_app.db.connections import Connection, Installation
 from tensorant_app.domain.connections import LOCAL, RUNPOD, ConnectionKind
-from tensorant_app.domain.errors import AuthFailed
+from tensorant_app.domain.errors import AuthFailed, TensorantError
 from tensorant_app.providers.base import FileStore, Provider, Storage
 from tensorant_app.providers.registry import PROVIDERS, STORES
 from tensorant_app.providers.storage import FolderStore
@@ -70,6 +70,11 @@ def tell_disk_trouble(error: OSError) -> str:
     advice = "Free some space" if is_full else "Look after this folder"
     what = error.strerror or str(error)
     return f"The files below {get_settings().data_dir} could not be written: {what}. {advice}, then try again."
+
+
+def tell_trouble(error: OSError | TensorantError) -> str:
+    """Why files could not be read or written, as a sentence for people."""
+    return tell_disk_trouble(error) if isinstance(error, OSError) else str(error)
 
 
 def _require(session: Session, organization_id: UUID, kind: ConnectionKind) -> Connection:

@@ -28,7 +28,7 @@ from tensorant_app.domain.evaluations import (
     decide,
 )
 from tensorant_app.domain.gate import RowScore
-from tensorant_app.domain.machines import MachineReason, Use
+from tensorant_app.domain.machines import LATE, MachineReason, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.placement import Placement, next_ask
 from tensorant_app.domain.runs import CHECKPOINT_TIME, Work
@@ -43,7 +43,7 @@ from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.machines import MachineView, Order
 from tensorant_app.services.places import Place
 from tensorant_app.services.versions import report_of
-from trainer.contract import ANSWERS, Answer, Base, EvaluateJob, Split, hash_file, load_lines
+from trainer.contract import ANSWERS, Answer, BadManifest, Base, EvaluateJob, Split, hash_file, load_lines
 
 REACT = "evaluations.react"
 _LIVE = frozenset(EvaluationState) - LIFECYCLE.final
@@ -227,11 +227,16 @@ def note_refused(session: Session, evaluation_id: UUID, move: Move) -> None:
         advance(session, row, move, Cause.WORKER)
 
 
-def take_steps(session: Session, task: EvaluationTask, *, are_answers_verified: bool | None) -> None:
-    """Every step that the machine's report calls for, one after the other."""
+def take_steps(
+    session: Session, task: EvaluationTask, *, are_answers_verified: bool | None, trouble: str | None = None
+) -> None:
+    """Every step that the machine's report calls for, one after the other.
+
+    `trouble` says why its answers could not be looked at, for so long that nobody waits any more.
+    """
     row = session.get_one(Evaluation, task.id)
     machine = machines.machine_of(session, Use.EVALUATION, row.id, row.attempt)
-    while move := decide(_facts(row, machine, are_answers_verified, now_of(session)), now_of(session)):
+    while move := decide(_facts(row, machine, are_answers_verified, trouble, now_of(session)), now_of(session)):
         if move.verb == "finish":
             _take_result(row, machine)
         advance(session, row, move, Cause.WORKER)
@@ -248,13 +253,26 @@ def take_answers(task: EvaluationTask, volume: FileStore) -> bool | None:
     machine = task.machine
     if machine is None or machine.work is not Work.DONE or machine.result is None:
         return None
-    if machine.result.answers is None:
+    if machine.result.answers != f"{machine.outputs_key}/{ANSWERS}":
         return False
-    path = volume.fetch(machine.result.answers)
+    try:
+        path = volume.fetch(machine.result.answers)
+    except (BadManifest, FileNotFoundError):
+        return False
     if not path.is_file() or hash_file(path).sha256 != machine.result.answers_sha256:
         return False
     store().put(answers_key(task.id), path)
     return True
+
+
+def waits_for_volume(task: EvaluationTask, now: datetime) -> bool:
+    """Whether answers that cannot be read yet are worth waiting for; their machine costs meanwhile."""
+    return task.machine is not None and task.machine.work is Work.DONE and now < task.machine.deadline + LATE
+
+
+def note_trouble(session: Session, evaluation_id: UUID, sentence: str) -> None:
+    """Its answers cannot be read, or not be stored here, yet: it is tried again."""
+    session.get_one(Evaluation, evaluation_id).sentence = f"{sentence} It is tried again."
 
 
 def answers_key(evaluation_id: UUID) -> str:
@@ -327,7 +345,8 @@ def _create(session: Session, version: DatasetVersion, kind: EvaluationKind, cau
 def _next_ask(row: Evaluation, machine: MachineView, now: datetime) -> datetime | None:
     is_busy = machine.reason is MachineReason.BUSY
     since = row.waits_since or now
-    return next_ask(placement_of(row), refusals=row.refusals + 1, since=since, is_busy=is_busy, now=now)
+    due = next_ask(placement_of(row), refusals=row.refusals + 1, since=since, is_busy=is_busy, now=now)
+    return due and max(due, machine.retry_at or due)
 
 
 def _note_refusal(session: Session, row: Evaluation) -> None:
@@ -340,7 +359,11 @@ def _note_refusal(session: Session, row: Evaluation) -> None:
 
 
 def _facts(
-    row: Evaluation, machine: MachineView | None, are_answers_verified: bool | None, now: datetime
+    row: Evaluation,
+    machine: MachineView | None,
+    are_answers_verified: bool | None,
+    trouble: str | None,
+    now: datetime,
 ) -> EvaluationFacts:
     failure = machine.result.failure if machine and machine.result else None
     return EvaluationFacts(
@@ -353,6 +376,7 @@ def _facts(
         losses=row.losses,
         deadline=machine.deadline if machine else row.created_at,
         are_answers_verified=are_answers_verified,
+        answers_trouble=trouble,
         waits_for_capacity=machine is not None and _next_ask(row, machine, now) is not None,
     )
 

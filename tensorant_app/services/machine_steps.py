@@ -25,6 +25,7 @@ from tensorant_app.domain.machines import (
 )
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.services.audit import write_finding
+from tensorant_app.services.machine_prices import note_stopped
 from tensorant_app.services.machine_views import MachineView, view
 from trainer.contract import Ask, Phase
 
@@ -46,6 +47,8 @@ _PAST = (
     "absent_since",
 )
 """Times of a row that can only lie in the past."""
+MOST_PATIENCE = timedelta(minutes=10)
+"""No longer than this a delete call waits, whatever the provider asks for: the machine costs."""
 _KEEPS_REASON = frozenset({"confirm", "stick", "retry", "stop", "appear"})
 """Steps that don't change why the machine ends."""
 
@@ -81,10 +84,12 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
             machine.release_wanted_at = machine.release_wanted_at or at
             machine.held_at = machine.held_at or at
             machine.release_sent_at, machine.release_tries, machine.release_problem = None, 0, None
+            machine.retry_at = None
         case "retry":
-            machine.release_sent_at = None
+            machine.release_sent_at = machine.retry_at = None
         case "stop":
             machine.stopped_at, machine.sentence = at, None
+            note_stopped(machine, at)
         case "confirm":
             machine.released_at, machine.release_problem = at, None
     step(
@@ -122,6 +127,8 @@ def reanchor(machine: Machine, now: datetime) -> None:
         # The maximum runtime counts from the launch.
         machine.deadline -= ahead
         machine.words_seq += 1
+    if machine.retry_at is not None and machine.retry_at - now > MOST_PATIENCE:
+        machine.retry_at = None
     for name in _PAST:
         at = getattr(machine, name)
         if at is not None and at - now > _CLOCK_SLACK:
@@ -165,7 +172,7 @@ def next_release(machine: Machine | MachineView) -> datetime | None:
     if machine.release_sent_at is None:
         return None
     pause = watching.release_pause(machine.release_tries, was_taken=machine.release_problem is None)
-    return machine.release_sent_at + pause
+    return max(machine.release_sent_at + pause, machine.retry_at or machine.release_sent_at)
 
 
 def next_read(machine: Machine | MachineView, now: datetime) -> datetime | None:

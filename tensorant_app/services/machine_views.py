@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,7 +21,14 @@ from tensorant_app.domain.runs import Work
 from tensorant_app.providers.base import FileStore, MachineRequest, Storage
 from trainer.contract import RESULT, STATUS, Outcome, Phase, Result, Status, dump, load
 
-R = TypeVar("R", Status, Result)
+R = TypeVar("R")
+W = TypeVar("W", Status, Result)
+
+_LARGEST = 1 << 20
+"""Bytes. What a machine says of itself is far shorter."""
+_NO_TEXT = re.compile(r"\\u(0000|[dD][89a-fA-F][0-9a-fA-F]{2})")
+"""Escapes that databases refuse as text; the trainer escapes no other sign in this way."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +73,7 @@ class MachineView:
     release_sent_at: datetime | None
     release_tries: int
     release_problem: str | None
+    retry_at: datetime | None
     released_at: datetime | None
     absent_since: datetime | None
     absent_looks: int
@@ -164,10 +174,33 @@ def see_machine(session: Session, machine_id: UUID) -> MachineView | None:
 
 
 def read_report(volume: FileStore, machine: MachineView) -> tuple[Status | None, Result | None]:
-    """Heartbeat and result, if they are this very machine's: an earlier attempt's files are not its word."""
+    """Heartbeat and result, if they are this very machine's: an earlier attempt's files are not its word.
+
+    A file that cannot be understood was not heard. Raises what the volume raises.
+    """
     status = _read(volume, f"{machine.outputs_key}/{STATUS}", Status, machine)
     result = _read(volume, f"{machine.outputs_key}/{RESULT}", Result, machine)
     return status, result
+
+
+def _read(volume: FileStore, key: str, cls: type[W], machine: MachineView) -> W | None:
+    found = read_file(volume, key, cls)
+    return found if found is not None and (found.machine, found.attempt) == (machine.name, machine.attempt) else None
+
+
+def read_file(volume: FileStore, key: str, cls: type[R]) -> R | None:
+    """A small file that a machine wrote; None where there is none, or where it is torn or holds what nobody knows."""
+    size = volume.size(key)
+    if size is None:
+        return None
+    try:
+        if size > _LARGEST:
+            raise ValueError(f"it has {size} bytes")
+        with volume.open(key) as file:
+            return load(cls, _NO_TEXT.sub("\ufffd", file.read().decode()))
+    except ValueError as error:
+        _log.warning("%s cannot be read, so it counts as not written: %s", key, error)
+        return None
 
 
 def view(row: Machine) -> MachineView:
@@ -186,11 +219,3 @@ _PLAIN = tuple(name for name in MachineView.__dataclass_fields__ if name not in 
 def as_text(value: Any) -> bytes:
     """A file of the contract, as it lies on the volume."""
     return dump(value).encode()
-
-
-def _read(volume: FileStore, key: str, cls: type[R], machine: MachineView) -> R | None:
-    if volume.size(key) is None:
-        return None
-    with volume.open(key) as file:
-        found = load(cls, file.read().decode())
-    return found if (found.machine, found.attempt) == (machine.name, machine.attempt) else None

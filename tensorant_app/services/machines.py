@@ -33,8 +33,8 @@ from tensorant_app.domain.machines import (
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Cause, Move
 from tensorant_app.providers.base import FileStore, Rented, Storage
+from tensorant_app.services.machine_steps import MOST_PATIENCE, facts_of, next_look, reanchor, take, take_all, tell_user
 from tensorant_app.services.machine_steps import TEND as TEND
-from tensorant_app.services.machine_steps import facts_of, next_look, reanchor, take, take_all, tell_user
 from tensorant_app.services.machine_views import MachineView as MachineView
 from tensorant_app.services.machine_views import as_text
 from tensorant_app.services.machine_views import machine_of as machine_of
@@ -241,6 +241,7 @@ def note_answer_lost(session: Session, machine_id: UUID) -> None:
 def note_denied(session: Session, machine_id: UUID, refusal: ProviderError) -> None:
     machine = session.get_one(Machine, machine_id)
     if machine.state is MachineState.ASKED:
+        machine.retry_at = now_of(session) + refusal.retry_after if refusal.retry_after else None
         take(session, machine, Move("deny", _reason_of(refusal), refusal.message))
     tell_user(session, machine)
 
@@ -251,6 +252,12 @@ def note_never_asked(session: Session, machine_id: UUID) -> None:
     if machine.state is MachineState.ASKED and machine.ask_sent_at is None:
         take(session, machine, Move("deny", MachineReason.USE_ENDED))
         tell_user(session, machine)
+
+
+def note_patience(session: Session, machine_id: UUID, retry_after: timedelta | None) -> None:
+    """How long the answer to a delete call asks to wait."""
+    machine = session.get_one(Machine, machine_id)
+    machine.retry_at = now_of(session) + min(retry_after, MOST_PATIENCE) if retry_after else None
 
 
 def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules) -> None:

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from threading import Lock
-from typing import Any
+from typing import Any, TypeGuard
 from uuid import UUID
 
 from sqlmodel import Session, col, select
@@ -28,6 +28,8 @@ EXACT, F1 = "exact_match", "token_f1"
 NAMES = (LOSS, VALIDATION, GRADIENT, SPEED, EXACT, F1)
 _MOST_BYTES = 16 << 20
 """Read at one look; the next goes on."""
+_NEVER = 1e300
+"""No measure comes near it."""
 _LOSS_BUCKETS, _VALIDATION_POINTS, _SMALL_BUCKETS = 120, 60, 90
 """240 + 120 + 60 + 2 × 90 = 600 points in all."""
 _TABLE_ROWS = 20
@@ -197,7 +199,7 @@ def _read_values(volume: FileStore, key: str, start: int, length: int) -> tuple[
     for text in whole.splitlines():
         line = _line(text)
         for name in NAMES:
-            if isinstance(value := line.get(name), int | float):
+            if _is_number(value := line.get(name)):
                 values.setdefault(name, {})[line["step"]] = value
     return values, start + len(whole)
 
@@ -206,9 +208,14 @@ def _line(text: bytes) -> dict[str, Any]:
     """A line of the trainer's; one that cannot be read is left out."""
     try:
         line = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
-    return line if isinstance(line, dict) and isinstance(line.get("step"), int) else {}
+    return line if isinstance(line, dict) and type(step := line.get("step")) is int and _is_number(step) else {}
+
+
+def _is_number(value: object) -> TypeGuard[float]:
+    """NaN, endless numbers and truths are none, and no database keeps them."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < _NEVER
 
 
 def _stored(curve: Folded) -> list[list[float]]:

@@ -39,9 +39,13 @@ _SURELY_TOO_LARGE = 8 * MOST_PACKED
 def request_with_files(machine: MachineView) -> MachineRequest:
     """The create call with everything that the machine will read. `Denied`, before anything is sent, where that is too much."""
     volume, inputs = home_volume(), machine.inputs_key
-    job = json.loads(_read(volume, f"{inputs}/{JOB}"))
-    keys = [f"{inputs}/{JOB}", f"{inputs}/{CONSOLE}", job["train"], job["validation"]]
-    packed = pack({key: _read(volume, key) for key in keys})
+    try:
+        job = json.loads(_read(volume, f"{inputs}/{JOB}"))
+        keys = [f"{inputs}/{JOB}", f"{inputs}/{CONSOLE}", job["train"], job["validation"]]
+        packed = pack({key: _read(volume, key) for key in keys})
+    except (OSError, ValueError, LookupError) as error:
+        sentence = f"The run's files could not be packed for its Pod, so none was asked for: {error}. Launch it again."
+        raise Denied(sentence) from error
     if packed is None:
         raise Denied("The run's files are too large for a Pod without a network volume. Connect one under Connections.")
     return replace(machine.request, environment={FILES_VARIABLE: packed})

@@ -269,7 +269,8 @@ def next_ask_of(run: Run, machine: MachineView, now: datetime) -> datetime | Non
     """When another machine may be asked for in the place of one that was refused; None where the refusal ends it."""
     is_busy = machine.reason is MachineReason.BUSY
     since = run.waits_since or now
-    return next_ask(placement_of(run), refusals=run.refusals + 1, since=since, is_busy=is_busy, now=now)
+    due = next_ask(placement_of(run), refusals=run.refusals + 1, since=since, is_busy=is_busy, now=now)
+    return due and max(due, machine.retry_at or due)
 
 
 def promise_all(session: Session) -> None:

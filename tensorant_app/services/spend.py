@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -26,14 +27,17 @@ from tensorant_app.domain.spend import (
     Bill,
     Rental,
     Spend,
+    by_hour,
     corrections,
     is_settled,
     next_bill,
     next_sync,
+    raises_alone,
     spend_of,
     window,
 )
 from tensorant_app.providers.base import BillLine
+from tensorant_app.services.machine_prices import prices_of
 from tensorant_app.services.machine_steps import BILL as BILL
 
 
@@ -88,15 +92,20 @@ def read_task(session: Session, machine_id: UUID) -> BillTask | None:
     return BillTask(machine.connection_id, ids, since, until)
 
 
-def note_bill(session: Session, machine_id: UUID, lines: Sequence[BillLine]) -> datetime | None:
-    """Book what changed; when to ask again, or None where the bill has been looked at for the last time."""
+def note_bill(
+    session: Session, machine_id: UUID, lines: Sequence[BillLine], *, trouble: str | None = None
+) -> datetime | None:
+    """Book what changed; when to ask again, or None where the bill has been looked at for the last time.
+
+    `trouble` says that some records could not be read: what could is booked, and the bill does not rest on it.
+    """
     machine, now = session.get_one(Machine, machine_id), now_of(session)
     row = _bill_row(session, machine_id)
-    billed: defaultdict[datetime, Money] = defaultdict(lambda: ZERO)
-    for line in lines:
-        billed[line.start] += line.amount
+    billed = by_hour((line.start, line.amount) for line in lines)
     booked = _booked(session, machine_id)
     changes = corrections(booked, billed)
+    if trouble is not None:
+        changes = raises_alone(changes)
     for hour, amount in changes.items():
         session.add(
             SpendEntry(
@@ -110,8 +119,10 @@ def note_bill(session: Session, machine_id: UUID, lines: Sequence[BillLine]) -> 
         )
     covers = max((line.end for line in lines), default=row.covers_until)
     amount = Money.total([*booked.values(), *changes.values()])
-    bill = next_bill(_as_bill(row), has_changed=bool(changes), covers_until=covers, amount=amount, now=now)
+    has_changed = bool(changes) or trouble is not None
+    bill = next_bill(_as_bill(row), has_changed=has_changed, covers_until=covers, amount=amount, now=now)
     _write(row, bill)
+    row.problem = trouble
     if row.settled_at is None and is_settled(bill, machine.released_at, now):
         row.settled_at = now
     return next_sync(_as_bill(row), machine.released_at, now)
@@ -128,8 +139,18 @@ def note_trouble(session: Session, machine_id: UUID, sentence: str, retry_after:
 
 def promise_all(session: Session) -> None:
     """Every rented machine whose bill does not rest."""
-    query = (
-        sa.select(col(Machine.id))
+    ensure(session, BILL, session.execute(_open_bills(session, col(Machine.id))).scalars())
+
+
+def unsettled(session: Session, account_id: UUID) -> list[str]:
+    """Names of an account's machines whose bill does not rest."""
+    query = _open_bills(session, col(Machine.name)).where(col(Machine.connection_id) == account_id)
+    return list(session.execute(query.order_by(col(Machine.created_at))).scalars())
+
+
+def _open_bills(session: Session, column: Any) -> sa.Select[Any]:
+    return (
+        sa.select(column)
         .outerjoin(MachineBill, col(MachineBill.machine_id) == col(Machine.id))
         .where(
             col(Machine.connection_id).is_not(None),
@@ -139,13 +160,12 @@ def promise_all(session: Session) -> None:
             sa.or_(col(Machine.released_at).is_(None), col(Machine.released_at) > now_of(session) - GIVEN_UP),
         )
     )
-    ensure(session, BILL, session.execute(query).scalars())
 
 
 def _rental(machine: Machine) -> Rental:
     began = machine.ask_sent_at if machine.state is not MachineState.ABSENT else None
     disk = int(machine.options.get("disk_gb", 0)) if machine.stopped_at else 0
-    return Rental(machine.rate, began, machine.stopped_at, machine.released_at, disk)
+    return Rental(machine.rate, began, machine.stopped_at, machine.released_at, disk, prices_of(machine))
 
 
 def _bills(session: Session, machines: Sequence[UUID]) -> Mapping[UUID, Bill]:
@@ -172,7 +192,4 @@ def _write(row: MachineBill, bill: Bill) -> None:
 
 def _booked(session: Session, machine_id: UUID) -> dict[datetime, Money]:
     rows = session.exec(select(SpendEntry).where(SpendEntry.machine_id == machine_id))
-    booked: defaultdict[datetime, Money] = defaultdict(lambda: ZERO)
-    for row in rows:
-        booked[row.hour] += row.amount
-    return dict(booked)
+    return by_hour((row.hour, row.amount) for row in rows)

@@ -18,7 +18,7 @@ from tensorant_app.db.promise import promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import note
 from tensorant_app.domain.errors import Conflict
-from tensorant_app.domain.machines import LATE, LIFECYCLE, RENTED, MachineReason, MachineState, Presence
+from tensorant_app.domain.machines import LATE, LIFECYCLE, RENTED, RUNS_AGAIN, MachineReason, MachineState, Presence
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
@@ -47,6 +47,8 @@ class Sweep:
 
     doomed: Sequence[Doomed]
     strays: Sequence[Listed]
+    running_again: Sequence[str] = ()
+    """Names of stopped machines that somebody started, and that had time enough."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,10 +81,14 @@ def sort_out(session: Session, listed: Sequence[Listed], installation: str, now:
             strays += found
             continue
         strays += _twins(row, found)
-        if why := _why_gone(row, now):
-            ids = [machine.provider_id for machine in found]
-            doomed.append(Doomed(row.id, name, row.outputs_key, ids, why))
-    return Sweep(doomed, strays)
+        if one := _doom(row, [machine.provider_id for machine in found], now):
+            doomed.append(one)
+    known = _renamed(session, [*strays, *(one for one in listed if not one.installation)])
+    seen = {one.machine_id for one in doomed}
+    doomed += [one for row, ids in known if row.id not in seen and (one := _doom(row, ids, now))]
+    ids = {provider_id for _, found_ids in known for provider_id in found_ids}
+    running = [name for name, found in ours.items() if name in rows and _runs_again(rows[name], found)]
+    return Sweep(doomed, [one for one in strays if one.provider_id not in ids], running)
 
 
 def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> None:
@@ -180,6 +186,7 @@ class _Row:
     outputs_key: str
     state: MachineState
     provider_id: str | None
+    provider_ids: Sequence[str]
     release_wanted_at: datetime | None
     deadline: datetime
 
@@ -189,6 +196,19 @@ def _twins(row: _Row, found: Sequence[Listed]) -> list[Listed]:
     if len(found) < 2 or row.release_wanted_at is not None or row.state in LIFECYCLE.final:
         return []
     return [machine for machine in found if machine.provider_id != row.provider_id]
+
+
+def _runs_again(row: _Row, found: Sequence[Listed]) -> bool:
+    """By the uptime that the list tells, so that nothing else is needed."""
+    if row.state is not MachineState.STOPPED or row.release_wanted_at is not None:
+        return False
+    up = [one.uptime_s or 0 for one in found if one.presence is Presence.PRESENT]
+    return max(up, default=0) >= RUNS_AGAIN.total_seconds()
+
+
+def _doom(row: _Row, ids: Sequence[str], now: datetime) -> Doomed | None:
+    why = _why_gone(row, now)
+    return Doomed(row.id, row.name, row.outputs_key, ids, why) if why else None
 
 
 def _why_gone(row: _Row, now: datetime) -> str | None:
@@ -207,6 +227,19 @@ def _rows_named(session: Session, names: Sequence[str]) -> Mapping[str, _Row]:
     for start in range(0, len(names), 500):
         query = sa.select(*columns).where(col(Machine.name).in_(names[start : start + 500]))
         found |= {row.name: _Row(*row) for row in session.execute(query)}
+    return found
+
+
+def _renamed(session: Session, machines: Sequence[Listed]) -> list[tuple[_Row, list[str]]]:
+    """Rows of machines that go by another name now, or tell no environment, by their ids."""
+    columns = [getattr(Machine, name) for name in _Row.__dataclass_fields__]
+    ids = [machine.provider_id for machine in machines if machine.presence is not Presence.GONE]
+    found: list[tuple[_Row, list[str]]] = []
+    for start in range(0, len(ids), 500):
+        query = sa.select(*columns).where(col(Machine.provider_id).in_(ids[start : start + 500]))
+        rows = [_Row(*row) for row in session.execute(query)]
+        # Not one that only a file on the volume told: it must not name what is deleted.
+        found += [(row, [row.provider_id]) for row in rows if row.provider_id and row.provider_id in row.provider_ids]
     return found
 
 

@@ -20,7 +20,7 @@ from tensorant_app.domain.evaluations import LIFECYCLE as EVALUATION
 from tensorant_app.domain.evaluations import EvaluationState
 from tensorant_app.domain.gate import GateRule, Metric, Verdict, judge
 from tensorant_app.domain.hyperparameters import RunSettings
-from tensorant_app.domain.machines import BROKEN, MachineState, Use
+from tensorant_app.domain.machines import BROKEN, LATE, MachineState, Use
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import Check, Finding
 from tensorant_app.domain.readiness import Verdict as CheckVerdict
@@ -51,6 +51,8 @@ from trainer.contract import (
     TrialReport,
 )
 
+VOLUME_TRIES = 10
+"""Failed looks in a row, about a quarter of an hour: so long a volume that cannot be read is waited for."""
 FENCE = timedelta(minutes=10)
 """A new attempt may be asked so long after the lost one's release was, proved or not."""
 _LEAST_TIME = timedelta(minutes=1)
@@ -243,6 +245,19 @@ def is_giving_up(task: RunTask, now: datetime) -> bool:
     return is_gone or machine.reason in BROKEN or now >= machine.deadline
 
 
+def waits_for_volume(task: RunTask, now: datetime, tries: int) -> bool:
+    """Whether a run whose volume cannot be read goes no further for now: the word that decides may lie there.
+
+    A finished run's machine costs while it waits, and the adapter can be verified later without one.
+    """
+    machine = task.machine
+    if machine is None or now >= machine.deadline + LATE:
+        return False
+    if machine.work is Work.DONE:
+        return tries < VOLUME_TRIES
+    return machine.result is None and is_giving_up(task, now)
+
+
 def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
     """The finished adapter that this very attempt's result names; None where it does not match its manifest."""
     machine = task.machine
@@ -252,20 +267,27 @@ def take_adapter(task: RunTask, volume: FileStore) -> TakenAdapter | None:
 
 
 def note_trouble(session: Session, run_id: UUID, sentence: str) -> None:
-    """The adapter is finished and cannot be stored yet: it is tried again."""
-    session.get_one(Run, run_id).sentence = sentence
+    """What lies on the volume cannot be read, or not be stored here, yet: it is tried again."""
+    session.get_one(Run, run_id).sentence = f"{sentence} It is tried again."
 
 
 def take_steps(
-    session: Session, task: RunTask, adapter: TakenAdapter | None, report: TrialReport | None = None
+    session: Session,
+    task: RunTask,
+    adapter: TakenAdapter | None,
+    report: TrialReport | None = None,
+    trouble: str | None = None,
 ) -> None:
-    """Every step that the machine's report calls for, one after the other; of a trial its report is kept."""
+    """Every step that the machine's report calls for, one after the other; of a trial its report is kept.
+
+    `trouble` says why a finished adapter could not be looked at, for so long that nobody waits any more.
+    """
     run = session.get_one(Run, task.id)
     run.trial_report = asdict(report) if report else run.trial_report
     machine = machines.machine_of(session, Use.RUN, run.id, run.attempt)
     was_done = task.machine is not None and task.machine.work is Work.DONE
     is_verified = adapter is not None if was_done else None
-    while move := decide(_facts(run, machine, is_verified, now_of(session)), now_of(session)):
+    while move := decide(_facts(run, machine, is_verified, trouble, now_of(session)), now_of(session)):
         if adapter is not None and move.verb == "ready":
             adapters.add_adapter(session, run, adapter)
         runs.advance(session, run, move, Cause.WORKER)
@@ -313,7 +335,9 @@ def note_unscored(session: Session, run_id: UUID) -> None:
         runs.advance(session, run, Move("unscore", RunReason.EVALUATION_ENDED, sentence), Cause.WORKER)
 
 
-def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now: datetime) -> RunFacts:
+def _facts(
+    run: Run, machine: MachineView | None, is_verified: bool | None, trouble: str | None, now: datetime
+) -> RunFacts:
     failure = machine.result.failure if machine and machine.result else None
     status = machine.status if machine else None
     return RunFacts(
@@ -329,6 +353,7 @@ def _facts(run: Run, machine: MachineView | None, is_verified: bool | None, now:
         waits_for_capacity=machine is not None and runs.next_ask_of(run, machine, now) is not None,
         wants_pause=run.pause_wanted_at is not None,
         is_adapter_verified=is_verified,
+        adapter_trouble=trouble,
         pause_wanted_at=run.pause_wanted_at,
         where=f" at step {status.step} of {status.total_steps}" if status and status.total_steps else "",
         is_trial=run.purpose is RunPurpose.TRIAL,

@@ -24,6 +24,7 @@ from tensorant_app.domain.trials import TrialSettings, cost_of
 from tensorant_app.providers.base import FileStore
 from tensorant_app.services import machines, runs
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.machine_views import read_file
 from tensorant_app.services.machines import MachineView
 from trainer.contract import TRIAL, Prediction, TrialLimits, TrialReport, load
 
@@ -79,12 +80,8 @@ def limits_of(bounds: TrialSettings, settings: RunSettings) -> TrialLimits:
 
 
 def read_report(volume: FileStore, machine: MachineView) -> TrialReport | None:
-    """What the machine wrote so far; no session open."""
-    key = f"{machine.outputs_key}/{TRIAL}"
-    if volume.size(key) is None:
-        return None
-    with volume.open(key) as file:
-        return load(TrialReport, file.read().decode())
+    """What the machine wrote so far, as far as it can be read; no session open."""
+    return read_file(volume, f"{machine.outputs_key}/{TRIAL}", TrialReport)
 
 
 def show_trial(session: Session, caller: Caller, run_id: UUID) -> TrialView | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
@@ -13,12 +14,14 @@ from tensorant_app.domain.spend import (
     Bill,
     Rental,
     SpendState,
+    by_hour,
     cap,
     corrections,
     estimate,
     is_settled,
     next_bill,
     next_sync,
+    raises_alone,
     spend_of,
     tell,
 )
@@ -96,6 +99,31 @@ class TestBill:
         said = {NIGHT: Money(300), after(1): Money(650), after(3): Money(40)}
 
         assert corrections(booked, said) == {after(1): Money(-50), after(3): Money(40)}
+
+    def test_each_price_counts_for_its_own_time(self) -> None:
+        prices = [(after(-1), HourlyRate.dollars(1)), (after(1), HourlyRate.dollars(2)), (after(3), FREE)]
+        rental = Rental(HourlyRate.dollars(2), NIGHT, None, None, prices=prices)
+
+        assert estimate(rental, after(2)) == Money.dollars(3)
+        assert estimate(rental, after(9)) == Money.dollars(5)
+        assert estimate(replace(rental, released_at=after(1.5)), after(9)) == Money.dollars(2)
+
+    def test_pieces_of_an_hour_are_added_however_they_are_stamped(self) -> None:
+        hour = NIGHT.replace(minute=0)
+        half = hour + timedelta(minutes=30)
+        elsewhere = half.astimezone(timezone(timedelta(hours=5, minutes=30)))
+
+        found = by_hour(
+            [(hour, Money(3)), (half, Money(4)), (hour + timedelta(hours=1), Money(5)), (elsewhere, Money(1))]
+        )
+
+        assert found == {hour: Money(8), hour + timedelta(hours=1): Money(5)}
+
+    def test_a_bill_that_was_read_in_part_takes_nothing_back(self) -> None:
+        booked = {NIGHT: Money(300), after(1): Money(700)}
+        said = {NIGHT: Money(200), after(1): Money(750), after(2): Money(4)}
+
+        assert raises_alone(corrections(booked, said)) == {after(1): Money(50), after(2): Money(4)}
 
     def test_many_small_amounts_add_up_exactly(self) -> None:
         hours = [(after(n), Money.from_provider(0.1)) for n in range(10)]

@@ -22,7 +22,9 @@ class Boundary:
     def __init__(self) -> None:
         self.count = 0
         self.listed: frozenset[str] = frozenset()
-        """Ids of the machines in the last list that the console really got."""
+        """Ids of the machines in the last list that the console really got for a look at its account."""
+        self.is_look = False
+        """Whether the job at work compares the list with its rows: one that checks a key, or deletes, does not."""
         self.is_commit = False
         self._left: int | None = None
         self._act: Callable[[], None] = lambda: None
@@ -83,7 +85,8 @@ class _Watched(httpx.BaseTransport):
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         self._boundary.cross()
         answer = self._inner.handle_request(request)
-        if request.method == "GET" and request.url.path == "/v2/pods" and answer.is_success:
+        is_list = request.method == "GET" and request.url.path == "/v2/pods"
+        if is_list and answer.is_success and self._boundary.is_look:
             self._boundary.listed = frozenset(_ids(answer))
         if request.method == "POST" and request.url.path == "/v2/pods":
             self._boundary.asked()

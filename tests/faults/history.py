@@ -36,7 +36,8 @@ _SOON_OVER = timedelta(minutes=10)
 """Most of what is going on when the faults end is over by then."""
 _PAUSES = (1, 3, 10, 10, 20, 20, 45, 90, 300)
 """Seconds between two things that happen."""
-_QUIET = frozenset({"connections.check", "offers.refresh", "accounts.sweep", "accounts.poll"})
+_LOOKS = frozenset({"accounts.sweep", "accounts.poll"})
+_QUIET = _LOOKS | {"connections.check", "offers.refresh"}
 
 
 @dataclass(slots=True)
@@ -146,8 +147,14 @@ class History:
     current: tuple[str, UUID] = ("", UUID(int=0))
 
     def _deliver(self, kind: str, subject_id: UUID) -> None:
-        if kind:
+        if not kind:
+            return
+        boundary, before = self.site.boundary, self.site.boundary.is_look
+        boundary.is_look = kind in _LOOKS
+        try:
             broker.perform(kind, str(subject_id))
+        finally:
+            boundary.is_look = before
 
     def _deliver_twice(self) -> None:
         with reading() as session:
@@ -257,7 +264,7 @@ class History:
                     if claim.kind in self.site.console.leaves_out or claim.subject_id == THIS_COMPUTER:
                         continue  # Of this computer nothing is rented here.
                     self.current = (claim.kind, claim.subject_id)
-                    broker.perform(claim.kind, str(claim.subject_id))
+                    self._deliver(claim.kind, claim.subject_id)
                 if not claims:
                     return True
             require(False, "comes_to_rest", f"the jobs never come to rest: {claims[:3]}")

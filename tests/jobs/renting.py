@@ -54,7 +54,7 @@ class Rented:
         """Let time pass in small steps, with every due job run at each."""
         end = self.clock().timestamp() + seconds + 60 * minutes
         while self.clock().timestamp() < end:
-            self.clock.advance(seconds=min(step, end - self.clock().timestamp()))
+            self.clock.advance(seconds=max(0.001, min(step, end - self.clock().timestamp())))
             for claim in claim_due():
                 if claim.kind in self.kinds:
                     broker.perform(claim.kind, str(claim.subject_id))

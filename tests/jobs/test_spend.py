@@ -19,7 +19,7 @@ from tensorant_app.domain.errors import Transient
 from tensorant_app.domain.machines import Use
 from tensorant_app.domain.money import ZERO, Money
 from tensorant_app.domain.spend import Spend, SpendState
-from tensorant_app.providers.base import BillLine
+from tensorant_app.providers.base import BillInPart, BillLine
 from tensorant_app.services import budgets, machines, spend
 from tests import factories
 from tests.conftest import Clock
@@ -92,6 +92,42 @@ class TestSync:
         assert Money.total(after.values()) == Money.dollars("1.302")
         assert spent(rented, machine_id).actual == Money.dollars("1.302")
         assert spent(rented, machine_id).state is SpendState.OPEN
+
+    def test_an_hour_that_is_stamped_anew_is_corrected_and_never_paid_twice(self, rented: Rented) -> None:
+        machine_id = rented.ask()
+        machine = rented.row(machine_id)
+        assert machine.ask_sent_at is not None
+        hour = machine.ask_sent_at.replace(minute=0, second=0, microsecond=0)
+        first = BillLine(hour + timedelta(minutes=30), hour + HOUR, Money.dollars("0.30"))
+        rented.provider.bills[machine.provider_id or ""] = [first]
+        rented.after(minutes=31, step=30)
+        say(rented, machine_id, "0.451", "0.902", "0.3007")
+        rented.after(minutes=95, step=30)
+
+        assert spent(rented, machine_id).actual == Money.dollars("1.6537")
+        assert Money.total(entry.amount for entry in ledger(machine_id)) == Money.dollars("1.6537")
+
+    def test_what_can_be_read_of_a_bill_is_booked_and_the_rest_is_told(
+        self, rented: Rented, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        machine_id = rented.ask()
+        say(rented, machine_id, "0.5", "0.5")
+        rented.after(minutes=31, step=30)
+        release(rented, machine_id)
+        readable = lines(rented.row(machine_id), "0.2", "0.7")
+
+        def partly(provider_id: str, since: datetime, until: datetime) -> list[BillLine]:
+            raise BillInPart("One record could not be read.", readable)
+
+        with monkeypatch.context() as broken:
+            broken.setattr(rented.provider, "bill", partly)
+            rented.after(minutes=8 * 60, step=300)
+            found = spent(rented, machine_id)
+            with reading() as session:
+                row = session.get_one(MachineBill, machine_id)
+
+        assert found.actual == Money.dollars("1.2"), "an hour that is read in part takes nothing back"
+        assert (row.problem, row.settled_at) == ("One record could not be read.", None)
 
     def test_a_bill_rests_after_six_hours_and_a_late_correction_opens_it_again(self, rented: Rented) -> None:
         machine_id = rented.ask()

@@ -150,6 +150,24 @@ class TestCreating:
         assert caught.value.request_id == "req-7"
         assert answers.sent == ["POST /v2/pods"]
 
+    @pytest.mark.parametrize(
+        ("headers", "wanted"),
+        [
+            ({"Retry-After": "17"}, 17),
+            ({"Retry-After": "Thu, 03 Dec 2026 09:30:20 GMT", "Date": "Thu, 03 Dec 2026 09:30:00 GMT"}, 20),
+            ({"Retry-After": "Thu, 03 Dec 2020 09:30:20 GMT", "Date": "Thu, 03 Dec 2026 09:30:00 GMT"}, 0),
+            ({"Retry-After": "Thu, 03 Dec 2099 09:30:20 GMT", "Date": "Thu, 03 Dec 2026 09:30:00 GMT"}, 3600),
+            ({"Retry-After": "Thu, 03 Dec 2026 09:30:20 GMT"}, None),
+            ({"Retry-After": "soon"}, None),
+        ],
+    )
+    def test_the_pause_is_told_in_seconds_or_by_the_clock(self, headers: dict[str, str], wanted: int | None) -> None:
+        with pytest.raises(Denied) as caught:
+            account(Answers(problem(429, "slow down", **headers))).create(a_request())
+
+        told = caught.value.retry_after
+        assert (None if told is None else told.total_seconds()) == wanted
+
     @pytest.mark.parametrize(("status", "words"), [(401, "does not accept"), (403, "may not start a Pod")])
     def test_a_key_that_may_not_is_told_apart_from_a_refusal(self, status: int, words: str) -> None:
         with pytest.raises(AuthFailed, match=words):
@@ -165,6 +183,22 @@ class TestCreating:
         first, second = answers.body(0), answers.body(1)
         assert json.loads(second.pop("args")) == {"entrypoint": first.pop("entrypoint"), "cmd": first.pop("cmd")}
         assert second == first
+
+    @pytest.mark.parametrize(
+        "error", ["$.entrypoint: must be an array", "$.cmd[3]: is too long", "$.entrypoint: must not be empty"]
+    )
+    def test_another_rule_about_the_command_is_no_reason_to_ask_again(self, error: str) -> None:
+        answers = Answers(problem(422, "Request validation failed.", [error]))
+
+        with pytest.raises(Denied, match=r"must|too long"):
+            account(answers).create(a_request())
+
+        assert len(answers.requests) == 1
+
+    @pytest.mark.parametrize("told", ["", "a/../b", "pod a", 7, None])
+    def test_a_pod_under_an_id_that_is_none_is_looked_for(self, told: object) -> None:
+        with pytest.raises(Unknown, match="not under which id"):
+            account(Answers(httpx.Response(201, json=pod(id=told)))).create(a_request())
 
     def test_the_older_form_refused_as_well_is_the_end(self) -> None:
         refusal = problem(422, "invalid", ["$: additional properties 'cmd' not allowed"])
@@ -197,11 +231,42 @@ class TestCreating:
 class TestReleasing:
     def test_every_pod_of_the_name_goes_and_a_hidden_one_that_we_know(self) -> None:
         listed = pods(pod(), pod(id="pod_b"), pod(id="pod_c", env={}), pod(id="pod_d", name="tune-b"))
-        answers = Answers(listed, httpx.Response(204))
+        answers = Answers(lambda request: listed if request.method == "GET" else httpx.Response(204))
 
         account(answers).release("tune-a", "", known=["pod_hidden", "pod_a"])
 
-        assert answers.sent == ["GET /v2/pods", *(f"DELETE /v2/pods/{id}" for id in ("pod_hidden", "pod_a", "pod_b"))]
+        deletes = [f"DELETE /v2/pods/{id}" for id in ("pod_hidden", "pod_a", "pod_b")]
+        assert answers.sent == [*deletes[:2], "GET /v2/pods", deletes[2]]
+
+    def test_known_pods_are_deleted_while_the_list_fails(self) -> None:
+        answers = Answers(httpx.Response(204), httpx.Response(204), problem(500, "no list"))
+
+        with pytest.raises(Transient, match="list Pods"):
+            account(answers).release("tune-a", "", known=["pod_a", "pod_b"])
+
+        assert answers.sent == ["DELETE /v2/pods/pod_a", "DELETE /v2/pods/pod_b", "GET /v2/pods"]
+
+    @pytest.mark.parametrize("known", [["pod_a", "pod_b"], []])
+    def test_a_refused_delete_spares_no_twin(self, known: list[str]) -> None:
+        def refuse_the_first(request: httpx.Request) -> httpx.Response:
+            if request.method == "GET":
+                return pods(pod(), pod(id="pod_b"), pod(id="pod_c"))
+            return problem(409, "in a cluster") if request.url.path.endswith("pod_a") else httpx.Response(204)
+
+        answers = Answers(refuse_the_first)
+        with pytest.raises(Denied, match="cluster"):
+            account(answers).release("tune-a", "", known=known)
+
+        deleted = {line.removeprefix("DELETE /v2/pods/") for line in answers.sent if line.startswith("DELETE")}
+        assert deleted == {"pod_a", "pod_b", "pod_c"}
+
+    def test_a_twin_that_cannot_be_stopped_spares_no_other(self) -> None:
+        answers = Answers(pods(pod(actions=[]), pod(id="pod_b")), httpx.Response(200, json=pod(status="EXITED")))
+
+        with pytest.raises(Unsupported):
+            account(answers).stop("tune-a")
+
+        assert answers.sent[1:] == ["POST /v2/pods/pod_b/action"]
 
     def test_one_already_gone_is_a_success(self) -> None:
         answers = Answers(problem(404, "pod not found"))

@@ -92,11 +92,26 @@ class TestListing:
         assert [machine.provider_id for machine in found] == ["a", "b"]
         assert answers.requests[1].url.params["cursor"] == "more"
 
-    def test_a_cursor_that_never_moves_ends_the_list(self) -> None:
-        answers = Answers(pods(pod(), nextCursor="same"))
+    @pytest.mark.parametrize(
+        "pages",
+        [
+            [pods(pod(), nextCursor="same")],
+            [pods(pod(), nextCursor="a"), pods(nextCursor="b"), pods(nextCursor="a")],
+            [pods(pod(), pagination={"nextCursor": None, "hasNextPage": True})],
+            [pods(pod(), hasMore=True)],
+        ],
+        ids=["never moves", "in a circle", "goes on, and not where", "has more"],
+    )
+    def test_a_list_whose_end_is_never_reached_is_none(self, pages: list[httpx.Response]) -> None:
+        with pytest.raises(Transient, match="says that it goes on"):
+            account(Answers(*pages)).listing()
 
-        assert len(account(answers).listing()) == 2
-        assert len(answers.requests) == 2
+    def test_a_pod_on_two_pages_is_one(self) -> None:
+        answers = Answers(pods(pod(), nextCursor="more"), pods(pod(status="EXITED"), pod(id="pod_b")))
+
+        found = account(answers).listing()
+
+        assert [(one.provider_id, one.provider_status) for one in found] == [("pod_a", "EXITED"), ("pod_b", "RUNNING")]
 
     @pytest.mark.parametrize(
         "reply",

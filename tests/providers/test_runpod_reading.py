@@ -11,7 +11,7 @@ import pytest
 from tensorant_app.domain.errors import Denied, Transient
 from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.domain.offers import Problem, Wanted, judge
-from tensorant_app.providers.base import BillLine, NetworkVolume
+from tensorant_app.providers.base import BillInPart, BillLine, NetworkVolume
 from tests.providers.answers import Answers, account, problem
 
 NOON = datetime(2026, 12, 1, 12, tzinfo=UTC)
@@ -131,6 +131,16 @@ class TestBilling:
 
         with pytest.raises(Transient, match="without a time or an amount"):
             account(Answers(httpx.Response(200, text=text))).bill("p", NOON, NOON)
+
+    @pytest.mark.parametrize("broken", [{"totalAmount": None}, {"startTime": "yesterday"}, {"startTime": 7}])
+    def test_what_can_be_read_of_a_bill_is_told_with_what_could_not(self, broken: dict[str, Any]) -> None:
+        good = {"podId": "p", "startTime": "2026-12-01T12:00:00Z", "totalAmount": 0.4}
+        answers = Answers(httpx.Response(200, json={"records": [{**good, **broken}, good]}))
+
+        with pytest.raises(BillInPart, match="1 billing record") as caught:
+            account(answers).bill("p", NOON, NOON)
+
+        assert [line.amount for line in caught.value.lines] == [Money.dollars("0.4")]
 
     def test_a_volumes_days(self) -> None:
         record = {"networkVolumeId": "v", "startTime": "2026-12-01T00:00:00Z", "endTime": None, "totalAmount": 0.23}

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from tensorant_app.domain.errors import AuthFailed, Denied, Invalid, Transient
+from tensorant_app.domain.errors import AuthFailed, Denied, Transient
 from tensorant_app.providers import storage_s3
 from tensorant_app.providers.storage_s3 import S3Store, connect_volume
 from tensorant_app.settings import get_settings
 from tests.providers.volumes import client_of, volume_of
 from tests.runpod_emulator import Emulator, Fault
-from trainer.contract import seal_folder
+from trainer.contract import BadManifest, seal_folder
 
 
 @pytest.fixture
@@ -163,7 +163,7 @@ def test_a_file_that_is_not_what_its_manifest_says_is_never_given_out(
     folder = sealed(emulator)
     (folder / "weights.bin").write_bytes(b"v" * 1000)
 
-    with pytest.raises(Transient, match="not what its manifest says"):
+    with pytest.raises(BadManifest, match="not what its manifest says"):
         store.fetch("adapter")
 
     assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
@@ -175,7 +175,7 @@ def test_a_manifest_cannot_lead_elsewhere(emulator: Emulator, store: S3Store, na
     text = (folder / "manifest.json").read_text()
     (folder / "manifest.json").write_text(text.replace("weights.bin", name))
 
-    with pytest.raises(Invalid, match="not allowed"):
+    with pytest.raises(BadManifest, match="not allowed"):
         store.fetch("adapter")
 
 

@@ -9,17 +9,19 @@ from uuid import UUID
 import pytest
 from sqlmodel import select
 
+from tensorant_app.db.accounts import Account
 from tensorant_app.db.audit import AuditEntry
 from tensorant_app.db.connections import Connection
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.promise import Promise
-from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.db.session import now_of, reading, unit_of_work
+from tensorant_app.db.spend import MachineBill
 from tensorant_app.domain.connections import LOCAL, RUNPOD, ConnectionKind, ConnectionState
 from tensorant_app.domain.errors import AuthFailed, Conflict
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.members import Caller
 from tensorant_app.providers.registry import PROVIDERS, STORES
-from tensorant_app.services import connecting, connections, offers
+from tensorant_app.services import accounts, connecting, connections, offers
 from tensorant_app.services.connecting import CheckResult, ConnectionView, VolumeFacts
 from tests import factories
 from tests.conftest import NOON, Clock
@@ -167,6 +169,31 @@ class TestInUse:
             connecting.remove_connection(session, caller, connection_id)
 
         assert shown(caller) == []
+
+    @pytest.mark.parametrize("is_refused", [False, True])
+    def test_it_is_not_removed_while_a_bill_is_still_read_unless_the_key_reads_none(
+        self, caller: Caller, is_refused: bool
+    ) -> None:
+        connection_id = save(caller)
+        name = hold_machine(caller, RUNPOD, MachineState.RELEASED)
+        with unit_of_work() as session:
+            machine = session.exec(select(Machine).where(Machine.name == name)).one()
+            machine.connection_id, machine.provider_id, machine.released_at = connection_id, "pod_a", now_of(session)
+            accounts.open_account(session, connection_id, caller.organization_id)
+        with unit_of_work() as session:
+            session.get_one(Account, connection_id).is_refused = is_refused
+
+        if is_refused:
+            with unit_of_work() as session:
+                connecting.remove_connection(session, caller, connection_id)
+            return
+        with pytest.raises(Conflict, match=f"bill of the machine {name}"), unit_of_work() as session:
+            connecting.remove_connection(session, caller, connection_id)
+        with unit_of_work() as session:
+            machine = session.exec(select(Machine).where(Machine.name == name)).one()
+            session.add(MachineBill(machine_id=machine.id, settled_at=now_of(session)))
+        with unit_of_work() as session:
+            connecting.remove_connection(session, caller, connection_id)
 
 
 class TestBuilding:

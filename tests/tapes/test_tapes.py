@@ -137,7 +137,22 @@ class TestALostAnswer:
         assert played.calls["POST /v2/pods"] == 1
         assert played.facts["provider_id"] == "pod_z1"
         assert (played.end.label, played.end.estimate) == ("Training", "0.30")
+        assert played.facts["training_starts"] == 1
         assert "DELETE /v2/pods/pod_o" not in played.calls
+
+    @pytest.mark.parametrize("body", [[], {"name": "tune-r-8"}, "created", None, {"id": 7}])
+    def test_that_names_no_machine_is_looked_for_too(self, tell: Any, body: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 201, body),
+            says("GET /v2/pods", 200, {"pods": []}, times=3),
+            says(f"GET {POD}", 200, pod(uptime=15), repeat=True),
+            minutes=5,
+        )
+
+        assert "Checking launch" in [mark.label for mark in played.marks]
+        assert played.calls["POST /v2/pods"] == 1
+        assert (played.end.label, played.facts["provider_id"]) == ("Training", "pod_z1")
 
     def test_that_never_shows_keeps_its_slot_until_a_person_confirms(self, tell: Any) -> None:
         played = tell(
@@ -188,6 +203,7 @@ class TestARelease:
         )
 
         assert played.facts["training_starts"] == 1
+        assert played.facts["boots"] == 2, "the console saw its uptime fall"
         assert (played.end.label, played.end.machine) == ("Adapter ready", "released")
         assert deletes(played) == 1
 

@@ -61,6 +61,7 @@ class Trainer:
 
     def train(self, machine: MachineView, step: int, at: str, boot: int = 1) -> None:
         """It is at this step, and has been for a while."""
+        self.starts = self.starts or [(machine.attempt, boot)]
         self._say(machine, boot, Phase.TRAINING, at, step)
 
     def finish(self, machine: MachineView, boot: int, at: str) -> None:

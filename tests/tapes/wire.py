@@ -31,6 +31,7 @@ class TapeTransport(httpx.BaseTransport):
         self.run_name, self.our_name = "", ""
         """How the tape calls the run's machine, and how the console does."""
         self._was_listed: set[str] = set()
+        self._last_list: tuple[datetime, int, bytes, httpx.Headers] | None = None
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         path, method = request.url.path, request.method
@@ -38,7 +39,9 @@ class TapeTransport(httpx.BaseTransport):
         if method == "POST" and path == "/v2/pods":
             body = json.loads(request.read())
             self.environments[body["name"]] = body["env"]
-        answer = self._list(request) if (method, path) == ("GET", "/v2/pods") else self._one(request)
+        if method != "GET":
+            self._last_list = None
+        answer = self._list_once(request) if (method, path) == ("GET", "/v2/pods") else self._one(request)
         self.tape.note(method, path, answer.status_code)
         return answer
 
@@ -49,11 +52,26 @@ class TapeTransport(httpx.BaseTransport):
             return self._unwritten(request)
         answer = self._in_our_names(_answer(reply, request))
         if request.method == "POST" and path == "/v2/pods" and answer.is_success:
-            self.exists.add(reply.body["id"])
-        if request.method == "POST" and reply.status is None:
-            # Made or not, nobody knows: from here on the tape's machines of this name may show themselves.
-            self.exists |= {pod for pod, name in self.tape.pods().items() if name in self.environments}
+            self._note_made(reply.body)
         return answer
+
+    def _note_made(self, body: Any) -> None:
+        """An answer that names no machine leaves open which: those of the tape that bear the name may show themselves."""
+        if isinstance(body, dict) and isinstance(body.get("id"), str):
+            self.exists.add(body["id"])
+        else:
+            self.exists |= {
+                pod for pod, name in self.tape.pods().items() if name and self._in_ours(name) in self.environments
+            }
+
+    def _list_once(self, request: httpx.Request) -> httpx.Response:
+        """Whoever else lists at the same moment is told the same, and uses nothing up."""
+        if self._last_list is None or self._last_list[0] != self.now():
+            answer = self._list(request)
+            self._last_list = (self.now(), answer.status_code, answer.content, answer.headers)
+            return answer
+        _, status, content, headers = self._last_list
+        return httpx.Response(status, content=content, headers=headers, request=request)
 
     def _list(self, request: httpx.Request) -> httpx.Response:
         """The tape's own list, with each machine as the tape shows it by itself; a fault of either is the list's."""
