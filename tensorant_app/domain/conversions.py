@@ -82,20 +82,28 @@ def _chat(row: Value, mapping: ColumnMapping) -> Converted:
     found = _unpacked(row.get(column))
     made = Converted({"messages": found}, messages=path_of(column), tools=path_of(tools))
     if not isinstance(found, list) or not found:
-        end = f"must be a list of messages; the row holds {show_keys(row)}."
+        end = f"must be a list of messages; {_instead(row, column, found)}."
         made.faults.append((made.messages, RowCode.NO_MESSAGES, end))
         return made
-    made.example["messages"] = list(_chat_messages(found, made.messages, made.places))
+    made.example["messages"] = list(_chat_messages(found, made.messages, made))
+    functions = row.get("functions")
     if not is_blank(declared := row.get(tools)):
         made.example["tools"] = _unpacked(declared)
-    elif row.get("functions") is not None:
-        made.example["tools"], made.tools = row["functions"], "functions"
+        if functions and functions != _functions_of(made.example["tools"]):
+            end = "stands beside tools and declares others; keep one list."
+            made.faults.append(("functions", RowCode.BAD_TOOLS, end))
+    elif functions is not None:
+        made.example["tools"], made.tools = functions, "functions"
     return _with_rest(made, row, {column, tools, "functions"})
 
 
-def _chat_messages(messages: Sequence[object], column: str, places: list[Place]) -> Iterator[object]:
+def _functions_of(tools: object) -> list[object]:
+    return [tool.get("function", tool) for tool in tools] if are_objects(tools) else []
+
+
+def _chat_messages(messages: Sequence[object], column: str, made: Converted) -> Iterator[object]:
     """Calls of the old form get ids made from their place, so that their answers find them."""
-    waiting = None
+    waiting, called, places = None, None, made.places
     for n, message in enumerate(messages):
         whole = f"{column}[{n}]"
         if not isinstance(message, dict):
@@ -104,12 +112,19 @@ def _chat_messages(messages: Sequence[object], column: str, places: list[Place])
             continue
         plain = plain_message(message)
         fields = {}
-        if "function_call" in plain and "tool_calls" not in plain:
-            waiting = f"call_{n}"
+        call = plain.get("function_call")
+        if call is not None and "tool_calls" not in plain:
+            waiting, called = f"call_{n}", call.get("name") if isinstance(call, dict) else None
             plain["tool_calls"] = [{"id": waiting, "type": "function", "function": plain.pop("function_call")}]
             fields["tool_calls[0].function"] = f"{whole}.function_call"
+        elif call is not None:
+            end = "stands beside tool_calls, and only those would be learned; keep one of them."
+            made.faults.append((f"{whole}.function_call", RowCode.BAD_CALL, end))
         elif plain["role"] == "function":
             plain.update(role="tool", tool_call_id=waiting)
+            if waiting is not None and plain.get("name") not in (None, called):
+                end = f"is {show(plain['name'])}, and the call before it is of {show(called)}."
+                made.faults.append((f"{whole}.name", RowCode.UNKNOWN_CALL, end))
         places.append(Place(whole, fields))
         yield plain
 
@@ -128,7 +143,7 @@ def _sharegpt(row: Value, mapping: ColumnMapping) -> Converted:
     turns = _unpacked(row.get(column))
     made = Converted({"messages": []}, messages=path_of(column), tools=path_of(tools))
     if not isinstance(turns, list) or not turns:
-        end = f"must be a list of turns; the row holds {show_keys(row)}."
+        end = f"must be a list of turns; {_instead(row, column, turns)}."
         made.faults.append((made.messages, RowCode.NO_MESSAGES, end))
         return made
     messages = _system_first(row, mapping, made)
@@ -179,6 +194,9 @@ def _alpaca(row: Value, mapping: ColumnMapping) -> Converted:
     made = Converted({"messages": []})
     messages = _system_first(row, mapping, made)
     history = _unpacked(row.get(names["history"]))
+    if not is_blank(history) and not isinstance(history, list):
+        end = f"is {kind_of(history)}; it must be a list of [question, reply], or left out."
+        made.faults.append((path_of(names["history"]), RowCode.BAD_MESSAGE, end))
     for n, pair in enumerate(history if isinstance(history, list) else ()):
         where = f"{path_of(names['history'])}[{n}]"
         if not isinstance(pair, list) or len(pair) != 2:
@@ -205,7 +223,7 @@ def _prompt(row: Value, mapping: ColumnMapping) -> Converted:
     for column, role in ((prompt, "user"), (completion, "assistant")):
         value = row.get(column)
         if isinstance(value, list) and value:
-            messages += _chat_messages(value, path_of(column), made.places)
+            messages += _chat_messages(value, path_of(column), made)
         else:
             _add(made, messages, role, _needed(row, column, made) if role == "user" else value, path_of(column))
     made.example["messages"] = messages
@@ -229,6 +247,12 @@ def _system_first(row: Value, mapping: ColumnMapping, made: Converted) -> list[o
 def _add(made: Converted, messages: list[object], role: str, text: object, path: str) -> None:
     messages.append({"role": role, "content": text})
     made.places.append(Place(path, keeps_rest=False))
+
+
+def _instead(row: Value, column: str, found: object) -> str:
+    if column not in row:
+        return f"the row holds {show_keys(row)}"
+    return "it is an empty list" if found == [] else "it is null" if found is None else f"it is {kind_of(found)}"
 
 
 def _needed(row: Value, column: str, made: Converted) -> object:

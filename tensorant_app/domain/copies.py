@@ -17,10 +17,10 @@ CHAIN_BYTES = 8
 
 class Keys(NamedTuple):
     copy: bytes
-    """Of question and reply but for case and white space. System texts are left out: the same question and answer
-    under another instruction is a copy."""
+    """Of question and reply but for case and white space. System texts and tools are left out: the same question and
+    answer under another instruction is a copy."""
     question: bytes
-    """Of everything before the last message, system texts included: equal keys with other copies contradict."""
+    """Of everything before the last message, system texts and tools included: equal keys with other copies contradict."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +30,14 @@ class Duplicate:
     """The earlier row with the same content."""
 
 
-def keys_of(messages: Sequence[Mapping[str, object]]) -> Keys:
-    """Of the messages of a stored example."""
+def keys_of(messages: Sequence[Mapping[str, object]], tools: object = None) -> Keys:
+    """Of the messages and tools of a stored example."""
     said = [(str(m["role"]), _text_of(m)) for m in messages]
-    return Keys(*keys_of_texts([role for role, _ in said], [text for _, text in said]))
+    keys = Keys(*keys_of_texts([role for role, _ in said], [text for _, text in said]))
+    if not tools:
+        return keys
+    asked = keys.question + _plain(json.dumps(tools, sort_keys=True))
+    return Keys(keys.copy, blake2b(asked, digest_size=KEY_BYTES).digest())
 
 
 def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> tuple[bytes, bytes]:

@@ -51,7 +51,9 @@ class RowCode(StrEnum):
     NUMBER_TOO_LARGE = "number_too_large"
     BAD_CHARACTER = "bad_character"
     BAD_CELLS = "bad_cells"
+    NO_VALUE = "no_value"
     NO_MESSAGES = "no_messages"
+    PREFERENCE = "preference"
     MISSING_FIELD = "missing_field"
     BAD_MESSAGE = "bad_message"
     BAD_ROLE = "bad_role"
@@ -84,12 +86,18 @@ class NoticeCode(StrEnum):
     PAYMENT_CARD = "payment_card"
     IBAN = "iban"
     MIXED_SCRIPTS = "mixed_scripts"
+    PLACEHOLDER = "placeholder"
     SHORT_REPLY = "short_reply"
     LONG_REPLY = "long_reply"
     EMPTY_QUESTION = "empty_question"
     SAME_ROLE_AGAIN = "same_role_again"
     LATE_SYSTEM = "late_system"
     UNANSWERED_CALL = "unanswered_call"
+    UNDECLARED_CALL = "undeclared_call"
+    CALL_MISMATCH = "call_mismatch"
+    REPEATED_CALL_ID = "repeated_call_id"
+    ODD_TOOL = "odd_tool"
+    IDLE_WEIGHT = "idle_weight"
     COLUMN_LEFT_OUT = "column_left_out"
     IMAGES_LEFT_OUT = "images_left_out"
     DUPLICATE = "duplicate"
@@ -130,7 +138,7 @@ CODES: Mapping[Code, About] = {
     F.UNKNOWN_LAYOUT: _refused("No known layout of examples", "Say which columns hold the question and the reply"),
     F.WRONG_LAYOUT: _refused("Not the layout that was asked for", "Choose the layout again, or let it be recognised"),
     F.PREFERENCES: _refused("Preference data", "Training on preferences comes later; choose examples with one reply"),
-    F.NOT_JSONL: _refused("No row is a JSON object", "Put one whole object on each line"),
+    F.NOT_JSONL: _refused("Nothing in it is a JSON object", "Put one whole object on each line"),
     F.BROKEN_ARRAY: _refused("A JSON array that lost its structure", "Mend the place named, or write JSON Lines"),
     F.BROKEN_TABLE: _refused("A table that lost its structure", "Mend the header or the quotation mark named"),
     F.BROKEN_PARQUET: _refused("A Parquet file that cannot be read", "Write the file again"),
@@ -155,7 +163,9 @@ CODES: Mapping[Code, About] = {
     R.NUMBER_TOO_LARGE: _error("A whole number beyond 64 bits", "Write it as text"),
     R.BAD_CHARACTER: _error("Half a character or NUL", "Remove lone surrogates and NUL"),
     R.BAD_CELLS: _error("More or fewer cells than columns", "Quote cells that hold the separator or a line end"),
+    R.NO_VALUE: _error("A formula without a value", "Save the workbook in a spreadsheet program, or mend the formula"),
     R.NO_MESSAGES: _error("No list of messages", "A row needs messages, a list with at least one in it"),
+    R.PREFERENCE: _error("A preference among examples", "Training on preferences comes later; leave the row out"),
     R.MISSING_FIELD: _error("A field is missing or empty", "Fill it in, or remove the row"),
     R.BAD_MESSAGE: _error("A message is no object", "Every message has a role and content"),
     R.BAD_ROLE: _error("Unknown role", "Use one of the layout's roles"),
@@ -185,12 +195,20 @@ CODES: Mapping[Code, About] = {
     N.PAYMENT_CARD: _warning("A payment card number", "The safety check refuses it before a run"),
     N.IBAN: _warning("A bank account number (IBAN)", "A model can repeat what it was trained on"),
     N.MIXED_SCRIPTS: _warning("A reply in another script", "Question and reply are written in different scripts"),
-    N.SHORT_REPLY: _warning("A suspiciously short reply", "A placeholder, or far shorter than the file's others"),
+    N.PLACEHOLDER: _warning("A reply that says nothing", "It looks like a placeholder; write the reply to learn"),
+    N.SHORT_REPLY: _warning("A suspiciously short reply", "Far shorter than the file's others"),
     N.LONG_REPLY: _warning("A suspiciously long reply", "Far longer than the file's others"),
     N.EMPTY_QUESTION: _warning("An empty question", "The model learns to answer nothing at all"),
     N.SAME_ROLE_AGAIN: _warning("Two turns of one role in a row", "Some models' templates refuse them"),
     N.LATE_SYSTEM: _warning("A system text after the beginning", "Some models' templates refuse it"),
     N.UNANSWERED_CALL: _warning("A tool call without an answer", "The conversation goes on as if it had one"),
+    N.UNDECLARED_CALL: _warning(
+        "A call in a row without tools", "Give the row its tools, so that the call can be checked"
+    ),
+    N.CALL_MISMATCH: _warning("A call that does not fit its tool", "Mend the arguments, or the tool's parameters"),
+    N.REPEATED_CALL_ID: _warning("Two calls of one id", "Give each call of a message an id of its own"),
+    N.ODD_TOOL: _warning("Parameters that are no JSON schema", "Write the parameters as an object"),
+    N.IDLE_WEIGHT: _warning("A weight that does nothing", "Only replies are learned; a weight counts there alone"),
     N.COLUMN_LEFT_OUT: _warning(
         "A column that is not kept", "Training does not read it; nothing is lost for the model"
     ),

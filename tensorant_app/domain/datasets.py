@@ -15,7 +15,7 @@ from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.examples import faults_of
 from tensorant_app.domain.json_text import parse_object
 from tensorant_app.domain.json_values import value_faults
-from tensorant_app.domain.layouts import ColumnMapping
+from tensorant_app.domain.layouts import VERDICTS, ColumnMapping, is_preference
 
 ROW_LIMIT = 4 * 1024 * 1024
 """Bytes of one row as text."""
@@ -90,6 +90,9 @@ def read_record(record: Record, mapping: ColumnMapping, *, with_images: bool = F
     parsed = parse_object(body) if isinstance(body, bytes | str) else body
     if isinstance(parsed, tuple):
         return (RowError(record.row, record.line, "", parsed[1], f"{name_of(record)}: {parsed[2]}"),)
+    if is_preference(parsed) and not mapping.used & VERDICTS:
+        end = "holds a preference (replies to choose between, or a verdict), which cannot be trained yet."
+        return (_error(record, "", RowCode.PREFERENCE, end),)
     faults = list(islice(value_faults(parsed), FAULT_LIMIT + 1))
     if not any(code is RowCode.TOO_DEEP for _, code, _ in faults):
         made = convert(parsed, mapping)
@@ -107,7 +110,7 @@ def store(record: Record, example: dict[str, object], places: str = "") -> Row:
     """A row without faults as it is stored."""
     messages: list[dict[str, object]] = example["messages"]  # type: ignore[assignment]
     text = json.dumps(example, ensure_ascii=False, separators=(",", ":"))
-    keys = keys_of(messages)
+    keys = keys_of(messages, example.get("tools"))
     reply = messages[-1].get("content")
     length = len(reply) if isinstance(reply, str) else 0
     return Row(record.row, record.line, text, hash_example(example), keys.copy, keys.question, length, places)

@@ -29,13 +29,18 @@ def faults_of(example: Mapping[str, object], *, with_images: bool = False) -> It
         else:
             end = f"is {kind_of(message)}; it must be an object with role and content."
             yield f"messages[{n}]", RowCode.BAD_MESSAGE, end
+    if not with_images and (images := example.get("images")) not in (None, "", []):
+        count = len(images) if isinstance(images, list) else 1
+        what = "is an image" if count == 1 else f"holds {count} images"
+        yield "images", RowCode.IMAGE_IN_TEXT, f"{what}, and this is a text project; choose a vision model."
     yield from _reply_faults([message if isinstance(message, dict) else {} for message in messages])
-    known = _names_of(example.get("tools"))
+    tools = example.get("tools")
+    known = _names_of(tools)
     if known is None:
         end = "must be a list of objects, each with a name of its own; remove it where there are none."
         yield "tools", RowCode.BAD_TOOLS, end
     if are_objects(messages):
-        yield from _call_faults(messages, known)
+        yield from _call_faults(messages, known if tools is not None else None)
 
 
 def _message_faults(path: str, message: Message, with_images: bool) -> Iterator[Fault]:
@@ -48,6 +53,8 @@ def _message_faults(path: str, message: Message, with_images: bool) -> Iterator[
     if role == "assistant" and (is_blank(content) or content == []):
         if not calls:
             yield f"{path}.content", RowCode.EMPTY_REPLY, "is empty, and nothing is called; write the reply to learn."
+    elif content == []:
+        yield f"{path}.content", RowCode.BAD_CONTENT, "is an empty list; write a text, or remove the message."
     elif isinstance(content, list):
         yield from _part_faults(f"{path}.content", content, with_images)
     elif not isinstance(content, str):
@@ -91,7 +98,7 @@ def _reply_faults(messages: Sequence[Message]) -> Iterator[Fault]:
 
 
 def _names_of(tools: object) -> list[object] | None:
-    """Of the declared tools; empty where none are declared, None where the list itself is at fault."""
+    """Of the declared tools; None where the list itself is at fault."""
     if tools is None:
         return []
     if not are_objects(tools):
@@ -103,7 +110,7 @@ def _names_of(tools: object) -> list[object] | None:
 
 
 def _call_faults(messages: Sequence[Message], known: Sequence[object] | None) -> Iterator[Fault]:
-    """Calls against the declared tools, and answers against the calls before them."""
+    """Calls against the declared tools, None where they are not known, and answers against the calls before them."""
     waiting: list[object] = []
     for n, message in enumerate(messages):
         path, role, calls = f"messages[{n}]", message.get("role"), message.get("tool_calls")
@@ -130,13 +137,13 @@ def _answer_faults(path: str, answers: object, waiting: list[object]) -> Iterato
 
 
 def _one_call(path: str, function: object, known: Sequence[object] | None) -> Iterator[Fault]:
-    if not isinstance(function, dict) or not isinstance(function.get("name"), str):
+    if not isinstance(function, dict) or not isinstance(name := function.get("name"), str) or not name.strip():
         yield path, RowCode.BAD_CALL, "must be an object with the function's name."
         return
     if not _is_json_object(function.get("arguments")):
         yield f"{path}.arguments", RowCode.BAD_CALL, "is not a JSON object, nor one written as text."
-    if known and function["name"] not in known:
-        end = f"is {show(function['name'])}, which is not among the tools."
+    if known is not None and name not in known:
+        end = f"is {show(name)}, which is not among the tools."
         yield f"{path}.name", RowCode.UNKNOWN_TOOL, end
 
 

@@ -54,6 +54,7 @@ WHOLE_LIMIT = 16 * MIB
 WORKBOOK_LIMIT = 512 * MIB
 WORKBOOK_TEXTS_LIMIT = 48 * MIB
 PROBE_ROWS = 20
+PROBE_MOST = 100_000
 IMAGE_PIXELS = 100_000_000
 IMAGE_BYTES = 20 * MIB
 IMAGE_SIDE = 65_500
@@ -62,6 +63,13 @@ IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".gif")
 OTHER_IMAGE_SUFFIXES = (".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".ico", ".dng")
 """Images that are not read; one that a row names is a fault of that row, and no second file of rows."""
 MEMORY_LIMIT = 1024 * MIB
+FAR = 20
+"""So many times longer or shorter than the median reply is suspicious."""
+FEWEST_ROWS = 10
+"""Of fewer nobody can tell what is usual."""
+SHORT_BELOW = 100
+"""Where the median reply has fewer characters, short ones are usual."""
+LONG_ABOVE = 2_000
 SHARED_FROM = 16 * MIB
 """From this size on a plain file is read by two processes; below, the second one costs more than it brings."""
 
@@ -87,7 +95,9 @@ LIMITS: Mapping[str, str] = {
     "index of a zip": f"{ARCHIVE_INDEX_LIMIT // MIB} MiB",
     "JSON columns": f"{WHOLE_LIMIT // MIB} MiB, because such a file cannot be read piece by piece",
     "workbook": f"{WORKBOOK_LIMIT // MIB} MiB unpacked, {WORKBOOK_TEXTS_LIMIT // MIB} MiB of it shared texts",
-    "rows looked at for the layout": f"{PROBE_ROWS}",
+    "rows looked at for the layout": f"{PROBE_ROWS}, and where none of them can be trained, up to {PROBE_MOST:,}",
+    "usual replies": f"between a {FAR}th of the median reply (where that has {SHORT_BELOW} characters or more) and {FAR} times "
+    f"it (or {LONG_ABOVE:,} characters, if that is more), in a file of {FEWEST_ROWS} good rows or more",
     "an image": f"{IMAGE_PIXELS:,} pixels, {IMAGE_SIDE:,} on a side and {IMAGE_BYTES // MIB} MiB; PNG, JPEG, WebP or GIF, "
     "of which the first picture counts",
     "images of an import": f"{IMAGES_MOST:,} different ones",

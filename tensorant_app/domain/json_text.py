@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tensorant_app.domain.data_codes import RowCode
-from tensorant_app.domain.json_values import DEPTH_LIMIT, Fault, RepeatedKey, kind_of
+from tensorant_app.domain.json_values import DEPTH_LIMIT, Fault, RepeatedKey, kind_of, show
 
 
 def parse_object(body: bytes | str) -> dict[str, object] | Fault:
@@ -14,6 +14,12 @@ def parse_object(body: bytes | str) -> dict[str, object] | Fault:
     if isinstance(value, dict | tuple):
         return value
     return "", RowCode.NOT_OBJECT, f"{kind_of(value)} instead of a JSON object; write {{...}}."
+
+
+def begins_object(body: object) -> bool:
+    """Whether a row was meant as an object, whatever else is wrong with it."""
+    text = body.decode(errors="replace") if isinstance(body, bytes) else body
+    return isinstance(text, str) and text.lstrip(_NOTHING)[:1] == "{"
 
 
 def parse(body: bytes | str) -> object | Fault:
@@ -42,6 +48,11 @@ def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return repeated
 
 
+INVISIBLE = frozenset(
+    "\u00a0\u00ad\u2007\u202f\u3000\ufeff" + "".join(map(chr, (*range(0x200B, 0x2010), *range(0x2060, 0x2065))))
+)
+"""Characters that look like white space or like nothing, and are neither for JSON."""
+_NOTHING = "".join(INVISIBLE) + " \t\r\n"
 _DECODER = json.JSONDecoder(object_pairs_hook=_object)
 
 
@@ -53,7 +64,13 @@ def _explain(error: json.JSONDecodeError) -> Fault:
     if at >= len(text) or error.msg.startswith("Unterminated"):
         return "", RowCode.CUT_OFF, f"not JSON at {where}: the row ends in the middle; it was cut off."
     if error.msg.startswith("Extra data"):
-        return "", RowCode.SEVERAL_VALUES, f"something follows the object at {where}; put each on a line of its own."
+        if text[at:].strip() == ",":
+            return "", RowCode.NOT_JSON, f"not JSON at {where}: a comma follows the object, where the row ends."
+        return (
+            "",
+            RowCode.SEVERAL_VALUES,
+            f"something follows the first value at {where}; put each object on a line of its own.",
+        )
     return "", RowCode.NOT_JSON, f"not JSON at {where}: {_reason(error, text, at)}."
 
 
@@ -68,6 +85,8 @@ def _place(error: json.JSONDecodeError) -> int:
 
 
 def _reason(error: json.JSONDecodeError, text: str, at: int) -> str:
+    if text[at] in INVISIBLE:
+        return f"the invisible character U+{ord(text[at]):04X} stands here; remove it"
     if text[at] == "'":
         return "JSON needs double quotation marks, not single ones"
     if text[at] in "}]" and text[:at].rstrip().endswith(","):
@@ -76,4 +95,6 @@ def _reason(error: json.JSONDecodeError, text: str, at: int) -> str:
         return 'a comma is missing, or a quotation mark inside a text is not written as \\"'
     if error.msg.startswith("Invalid control character"):
         return "a line end, tab or control character stands in a text; write it as \\n, \\t or \\u00.."
+    if at == 0:
+        return f"the row begins with {show(text[0])}; a row is one object, which begins with {{"
     return error.msg[:1].lower() + error.msg[1:]

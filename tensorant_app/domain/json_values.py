@@ -56,7 +56,8 @@ def walk(value: object) -> Iterator[tuple[str, int, object]]:
 
 
 def join(path: str, key: str) -> str:
-    name = key if _PLAIN_KEY.fullmatch(key) else show(key)
+    is_plain = _PLAIN_KEY.fullmatch(key) and (len(key) < 11 or not _PERSONAL.search(key))
+    name = key if is_plain else show(key)
     return f"{path}.{name}" if path else name
 
 
@@ -66,8 +67,11 @@ def kind_of(value: object) -> str:
 
 
 def show(value: object) -> str:
-    """A value as short ASCII, safe for every page, log and database."""
-    text = json.dumps(value, default=str) if value is not None else "missing"
+    """A value as short ASCII, safe for every page, log and database; what may be personal is hidden in it."""
+    if value is None:
+        return "missing"
+    text = json.dumps(value, default=str, ensure_ascii=False)[:_SHOWN_OF]
+    text = _NO_ASCII.sub(lambda found: json.dumps(found[0])[1:-1], _PERSONAL.sub("(hidden)", text))
     return text if len(text) <= 40 else f"{text[:37]}..."
 
 
@@ -91,5 +95,10 @@ _KINDS: dict[type, str] = {
     list: "a list",
     type(None): "missing or null",
 }
+_SHOWN_OF = 200
+"""Characters of a value that are looked at where it is shown."""
+_PERSONAL = re.compile(r"[^\s\"]+@[^\s\"]+|[A-Z]{2}[0-9]{2}[A-Z0-9 -]{11,}|[+\uff0b]?[0-9](?:[^0-9]{0,3}[0-9]){6,}")
+"""Whatever looks like an e-mail address, an account, a telephone number or a card: more than is surely one."""
+_NO_ASCII = re.compile(r"[^\x00-\x7f]")
 _BAD_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,59}")

@@ -75,6 +75,8 @@ PREFERENCES: tuple[frozenset[str], ...] = (
     frozenset({"chosen", "rejected"}),
     frozenset({"preferred_output", "non_preferred_output"}),
 )
+VERDICTS = frozenset({"label"}).union(*PREFERENCES)
+"""A person who says that one of these columns is the reply has chosen."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,4 +141,8 @@ def recognise(keys: Collection[str]) -> ColumnMapping | None:
 def is_preference(row: Mapping[str, object]) -> bool:
     """Two replies to choose between, or one with a verdict of true or false."""
     is_judged = isinstance(row.get("label"), bool) and "completion" in row
-    return is_judged or any(names <= row.keys() for names in PREFERENCES)
+    return is_judged or any(names <= row.keys() for names in PREFERENCES) or _holds_several(row.get("output"))
+
+
+def _holds_several(reply: object) -> bool:
+    return isinstance(reply, list) and len(reply) > 1 and all(isinstance(one, str) for one in reply)

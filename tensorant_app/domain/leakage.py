@@ -36,7 +36,7 @@ _SAID = 8
 """Pairs that a sentence names."""
 _ENDS = {
     Likeness.EXACT: "exactly",
-    Likeness.COPY: "but for case, white space or system text",
+    Likeness.COPY: "but for case, white space, system text or tools",
     Likeness.BEGINNING: "as the beginning of a conversation",
     Likeness.NEAR: "nearly word for word",
 }

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from tensorant_app.domain.data_codes import FileCode, RowCode
 from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Record, RowError
-from tensorant_app.domain.json_lines import Tally
+from tensorant_app.domain.json_lines import Tally, too_long
 from tensorant_app.domain.json_values import show
 
 SEPARATORS = {",": "CSV", "\t": "TSV", ";": "semicolon-separated table"}
@@ -28,9 +28,12 @@ def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[R
     csv.field_size_limit(ROW_LIMIT)
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
-        header = next(reader, [])
+        while (header := next(reader, None)) is not None and not any(map(str.strip, header)):
+            tally.blank_lines += 1
     except csv.Error as error:
-        yield FileError(FileCode.BROKEN_TABLE, f"The header in line 1 cannot be read: {error}.")
+        yield FileError(FileCode.BROKEN_TABLE, f"The header in line {reader.line_num} cannot be read: {error}.")
+        return
+    if header is None:
         return
     if refusal := header_fault(header):
         yield FileError(FileCode.BROKEN_TABLE, refusal)
@@ -45,11 +48,10 @@ def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[R
         except csv.Error as error:
             row += 1
             if "field larger" in str(error):
-                yield _unclosed(line)
+                yield too_long(f"The row in line {line}") if line == reader.line_num else _unclosed(line)
                 return
-            yield _fault(
-                row, line, RowCode.CUT_OFF if "unexpected end" in str(error) else RowCode.BAD_CELLS, _said(error)
-            )
+            code = RowCode.CUT_OFF if "unexpected end" in str(error) else RowCode.BAD_CELLS
+            yield _fault(row, line, code, _said(error) + _reach(line, reader.line_num))
             continue
         if not cells:
             tally.blank_lines += 1
@@ -59,7 +61,7 @@ def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[R
             yield Record(row, line, dict(zip(header, cells, strict=True)))
         else:
             end = f"it has {len(cells)} cells, and the header has {len(header)} columns; quote cells that hold {show(separator)}."
-            yield _fault(row, line, RowCode.BAD_CELLS, end)
+            yield _fault(row, line, RowCode.BAD_CELLS, end + _reach(line, reader.line_num))
 
 
 def header_fault(header: Sequence[str]) -> str | None:
@@ -86,6 +88,11 @@ def _said(error: csv.Error) -> str:
     if "unexpected end" in str(error):
         return "the file ends inside a quoted cell; it was cut off, or a quotation mark is missing."
     return f"the row cannot be read: {error}."
+
+
+def _reach(first: int, last: int) -> str:
+    """A quotation mark too many takes the lines behind it into its cell, and they are lost with it."""
+    return f" It reaches to line {last}, because a quoted cell goes on there." if last > first else ""
 
 
 def _fault(row: int, line: int, code: RowCode, end: str) -> RowError:

@@ -321,4 +321,24 @@ def _encoding_of(start: bytes) -> tuple[str | None, int]:
         return "utf-16-le", 0
     if len(start) >= 4 and start[0] == start[2] == 0 and start[1] and start[3]:
         return "utf-16-be", 0
+    _require_no_half_words(start[:4096])
     return None, 0
+
+
+def _require_no_half_words(start: bytes) -> None:
+    """Text of other letters than Latin ones in UTF-16 without its mark: every line end has its NUL, on one side."""
+    try:
+        start[: start.rfind(b"\n") + 1].decode()
+    except UnicodeDecodeError as error:
+        for end, encoding in ((b"\n\0", "utf-16-le"), (b"\0\n", "utf-16-be")):
+            if start.count(b"\n") == start.count(end) > 0 and _is_text(start, encoding):
+                said = f"The file is no UTF-8 at byte {error.start + 1:,}, and looks like UTF-16 without its byte order mark."
+                raise FileRefused(FileCode.OTHER_ENCODING, f"{said} Save it as UTF-8.") from None
+
+
+def _is_text(start: bytes, encoding: str) -> bool:
+    try:
+        codecs.getincrementaldecoder(encoding)().decode(start)
+    except UnicodeDecodeError:
+        return False
+    return True

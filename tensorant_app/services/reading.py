@@ -6,18 +6,18 @@ import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
 from tensorant_app.domain.conversions import convert
 from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
-from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
+from tensorant_app.domain.file_kinds import PROBE_MOST, PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
 from tensorant_app.domain.images import given_images, is_path, show_path
 from tensorant_app.domain.json_lines import Tally
-from tensorant_app.domain.json_text import parse_object
-from tensorant_app.domain.json_values import show_keys
+from tensorant_app.domain.json_text import begins_object, parse_object
+from tensorant_app.domain.json_values import show, show_keys
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
 from tensorant_app.services.containers import FileRefused, Opened, open_file, open_tables, read_text, text_begins
 from tensorant_app.services.fast_rows import read_plain_row
@@ -87,7 +87,10 @@ class Reading:
         raw = self._records(self.opened)
         probe = _Probe(raw)
         if self.mapping is None:
-            self.mapping = probe.mapping(self.layout)
+            self.mapping = probe.mapping(self.layout, self.kind)
+            if probe.is_spent:
+                self.tally = Tally()
+                raw, probe.seen = self._records(self.opened), []
         if self.with_images and self.images is None and not self.opened.images:
             probe.require_no_paths(self.mapping)
         if self.opened.images and not self._reads_images:
@@ -111,7 +114,7 @@ class Reading:
                     return
                 self.rows = found.row or self.rows
         if self.rows == 0:
-            yield FileError(FileCode.EMPTY, _EMPTY)
+            yield FileError(FileCode.EMPTY, _HEADER_ALONE if self.kind in _TABLES else _EMPTY)
 
     def _shared(self, opened: Opened, mapping: ColumnMapping, folder: Path) -> Iterator[Found]:
         """The file once more from its beginning, which was read for its layout."""
@@ -200,12 +203,12 @@ def read_beginning(path: Path, *, with_images: bool = False) -> Beginning:
     try:
         reading.opened = open_file(path)
         probe = _Probe(reading._records(reading.opened))
-        mapping = probe.mapping(None)
+        mapping = probe.mapping(None, reading.kind)
         if with_images and not reading.opened.images:
             probe.require_no_paths(mapping)
         error = next((found for found in probe.seen if isinstance(found, FileError)), None)
         if not probe.seen:
-            error = FileError(FileCode.EMPTY, _EMPTY)
+            error = FileError(FileCode.EMPTY, _HEADER_ALONE if reading.kind in _TABLES else _EMPTY)
     except FileRefused as refused:
         error = refused.error
     except MemoryError:
@@ -232,45 +235,51 @@ def _is_large(path: Path) -> bool:
 
 
 class _Probe:
-    """The first records, by which a file's layout is told."""
+    """The first records, by which a file's layout is told; further ones are looked at until one can be trained."""
 
     def __init__(self, raw: Iterator[_Raw]) -> None:
         self.seen: list[_Raw] = []
         self.objects: list[dict[str, object]] = []
-        self._no_objects: list[RowCode] = []
+        self.is_spent = False
+        """Records behind those that were kept were looked at, so that the file has to be read again."""
+        self._raw = raw
+        self._values: list[tuple[Record, dict[str, object]]] = []
+        self._first_fault: tuple[Record, str] | None = None
+        self._is_utf8 = self._is_json = False
+        """Whether any row of those that are no objects is text, and whether any was meant as an object."""
         for found in raw:
             self.seen.append(found)
-            if isinstance(found, Record):
-                self._look(found)
+            if (value := self._look(found)) is not None:
+                self._values.append(value)
             if isinstance(found, FileError) or len(self.seen) == PROBE_ROWS:
                 break
 
-    def _look(self, record: Record) -> None:
-        body = record.body
-        value = parse_object(body) if isinstance(body, bytes | str) else dict(body)
-        if isinstance(value, dict):
-            self.objects.append(value)
-        else:
-            self._no_objects.append(value[1])
+    def mapping(self, layout: Layout | None, kind: FileKind | None) -> ColumnMapping:
+        """The layout of the first row that can be trained in it, or else of the first row that has one.
 
-    def mapping(self, layout: Layout | None) -> ColumnMapping:
-        """Raises `FileRefused` where no layout fits."""
-        if any(is_preference(value) for value in self.objects):
+        Raises `FileRefused` where no layout fits.
+        """
+        known: ColumnMapping | None = None
+        has_preference, needs_one = False, kind in (FileKind.JSON_LINES, FileKind.JSON_ARRAY)
+        for found, value in chain(self._values, self._further()):
+            mapping = recognise(value)
+            if is_preference(value):
+                has_preference = True
+            elif mapping is not None and layout in (None, mapping.layout):
+                known = known or mapping
+                if isinstance(read_record(found, mapping, with_images=True), Row):
+                    return mapping
+            if self.is_spent and not needs_one:
+                break
+        if known is not None:
+            return known
+        if has_preference:
             raise FileRefused(FileCode.PREFERENCES, _PREFERENCES)
-        for value in self.objects:
-            found = recognise(value)
-            if found is not None and layout in (None, found.layout):
-                return found
-        if layout is not None and self.objects:
-            info = LAYOUTS[layout]
-            said = (
-                f"No row holds {' and '.join(info.required)}, which the layout {info.title} needs; the first row holds"
-            )
-            raise FileRefused(FileCode.WRONG_LAYOUT, f"{said} {show_keys(self.objects[0])}.")
         if self.objects:
-            raise FileRefused(FileCode.UNKNOWN_LAYOUT, _unknown(self.objects[0]))
-        if self._no_objects and not any(isinstance(found, FileError) for found in self.seen):
-            raise FileRefused(*self._no_text())
+            code, said = _no_layout(self.objects[0], layout)
+            raise FileRefused(code, said + self._left_out())
+        if self._first_fault and not any(isinstance(found, FileError) for found in self.seen):
+            self._require_rows(*self._first_fault)
         return ColumnMapping(Layout.CHAT, {"messages": "messages"})
 
     def require_no_paths(self, mapping: ColumnMapping) -> None:
@@ -282,22 +291,61 @@ class _Probe:
             if named is not None:
                 raise FileRefused(FileCode.IMAGES_NOT_SENT, _not_sent(str(named)))
 
-    def _no_text(self) -> tuple[FileCode, str]:
-        count, (first, *_) = len(self._no_objects), (found for found in self.seen if isinstance(found, Record))
-        if {*self._no_objects} == {RowCode.NOT_UTF8}:
-            at = parse_object(first.body)  # type: ignore[arg-type]
-            said = f"The file is in an encoding that is not read: in line {first.line}, {at[2]}"  # type: ignore[index]
-            return FileCode.OTHER_ENCODING, said
-        looked = "The only row is no JSON object" if count == 1 else f"None of the first {count} rows is a JSON object"
-        return FileCode.NOT_JSONL, f'{looked}; put one whole object such as {{"messages": [...]}} on each line.'
+    def _left_out(self) -> str:
+        """Columns that may well have held the question or the reply."""
+        names = [show(one.path) for one in self.seen if isinstance(one, Notice)]
+        return f" Not read, because JSON has no such values: {', '.join(names[:5])}." if names else ""
+
+    def _further(self) -> Iterator[tuple[Record, dict[str, object]]]:
+        if len(self.seen) < PROBE_ROWS:
+            return
+        for found in islice(self._raw, PROBE_MOST - PROBE_ROWS):
+            self.is_spent = True
+            if (value := self._look(found)) is not None:
+                yield value
+
+    def _look(self, found: _Raw) -> tuple[Record, dict[str, object]] | None:
+        if not isinstance(found, Record):
+            return None
+        body = found.body
+        value = parse_object(body) if isinstance(body, bytes | str) else dict(body)
+        if isinstance(value, dict):
+            if len(self.objects) < PROBE_ROWS:
+                self.objects.append(value)
+            return found, value
+        self._first_fault = self._first_fault or (found, value[2])
+        self._is_utf8 = self._is_utf8 or value[1] is not RowCode.NOT_UTF8
+        self._is_json = self._is_json or begins_object(body)
+        return None
+
+    def _require_rows(self, first: Record, end: str) -> None:
+        """Broken rows are named one by one, but not those of a file that holds no JSON."""
+        if not self._is_utf8:
+            said = f"The file is in an encoding that is not read: in line {first.line}, {end}"
+            raise FileRefused(FileCode.OTHER_ENCODING, said)
+        if not self._is_json:
+            said = f"No row is a JSON object; of line {first.line}: {end}"
+            raise FileRefused(
+                FileCode.NOT_JSONL, f'{said} Put one whole object such as {{"messages": [...]}} on each line.'
+            )
 
 
+_TABLES = (FileKind.CSV, FileKind.TSV, FileKind.SEMICOLONS, FileKind.XLSX)
 _EMPTY = "The file is empty; put at least one example into it."
+_HEADER_ALONE = "The file has a header and no row; put at least one example into it."
 _TOO_LARGE = "The file needs more memory than an import may take. Split it, or write JSON Lines."
 _PREFERENCES = (
     "The file holds preferences (a chosen and a rejected reply). Training on preferences comes later; "
     "choose a file with one reply to learn in each row."
 )
+
+
+def _no_layout(row: dict[str, object], layout: Layout | None) -> tuple[FileCode, str]:
+    if layout is None:
+        return FileCode.UNKNOWN_LAYOUT, _unknown(row)
+    info = LAYOUTS[layout]
+    said = f"No row holds {' and '.join(info.required)}, which the layout {info.title} needs; the first row holds"
+    return FileCode.WRONG_LAYOUT, f"{said} {show_keys(row)}."
 
 
 def _not_sent(path: str) -> str:

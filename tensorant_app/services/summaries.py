@@ -12,17 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 from tensorant_app.domain.data_codes import NoticeCode
 from tensorant_app.domain.datasets import Notice, Row
+from tensorant_app.domain.file_kinds import FAR, FEWEST_ROWS, LONG_ABOVE, SHORT_BELOW
 from tensorant_app.services.equal_keys import runs_of_equal
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-FAR = 20
-"""So many times longer or shorter than the median is suspicious."""
-FEWEST_ROWS = 50
-SHORT_BELOW = 100
-"""Where the median reply has fewer characters, short ones are usual."""
-LONG_ABOVE = 2_000
 _TOGETHER = 10_000
 """Places that are lists of numbers at once."""
 
@@ -42,7 +36,7 @@ class Summary:
     duplicate_rows: int = 0
     """Rows that repeat an earlier one exactly; known once the notices were read."""
     copied_rows: int = 0
-    """Rows that repeat an earlier one but for case, white space or system text."""
+    """Rows that repeat an earlier one but for case, white space, system text or tools."""
 
     def add(self, *rows: Row) -> None:
         self.rows.extend([row.row for row in rows])
@@ -72,7 +66,7 @@ class Summary:
                 yield self._notice(n, NoticeCode.DUPLICATE, f"repeats row {self.rows[exact[n]]}.")
             elif copies[n] != n:
                 self.copied_rows += 1
-                end = f"repeats row {self.rows[copies[n]]} but for case, white space or system text."
+                end = f"repeats row {self.rows[copies[n]]} but for case, white space, system text or tools."
                 yield self._notice(n, NoticeCode.COPY, end)
             elif questions[n] != n:
                 end = f"asks the same as row {self.rows[questions[n]]} and answers otherwise."

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import datetime
+import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import Any
 
+from tensorant_app.domain.conversions import path_of
 from tensorant_app.domain.data_codes import FileCode, RowCode
 from tensorant_app.domain.datasets import Record, RowError
 from tensorant_app.domain.file_kinds import MIB, WORKBOOK_LIMIT, WORKBOOK_TEXTS_LIMIT
@@ -24,8 +27,14 @@ def read_workbook(path: Path, tally: Tally) -> Iterator[Record | RowError]:
     try:
         with path.open("rb") as file:
             book = load_workbook(file, read_only=True, data_only=True, keep_links=False)
-            yield from _read_sheet(_only_sheet(book), tally)
-            book.close()
+            sheet = _only_sheet(book)
+            formulas = load_workbook(path, read_only=True, keep_links=False) if _has_formulas(path) else None
+            try:
+                yield from _read_sheet(sheet, formulas[sheet.title] if formulas else None, tally)
+            finally:
+                book.close()
+                if formulas:
+                    formulas.close()
     except (FileRefused, MemoryError):
         raise
     except Exception as error:  # openpyxl raises whatever a damaged workbook makes of its parsing
@@ -58,28 +67,68 @@ def _only_sheet(book: Any) -> Any:
     return sheets[0]
 
 
-def _read_sheet(sheet: Any, tally: Tally) -> Iterator[Record | RowError]:
-    rows = enumerate(sheet.iter_rows(values_only=True), start=1)
-    header = _trimmed(next(rows)[1])
-    if refusal := header_fault([str(name) if name is not None else "" for name in header]):
-        raise FileRefused(FileCode.BROKEN_TABLE, refusal)
-    names, row = [str(name) for name in header], 0
-    for line, cells in rows:
-        values = [_plain(cell) for cell in _trimmed(cells)]
+def _has_formulas(path: Path) -> bool:
+    """Only then the sheet is read twice: openpyxl shows either formulas or their values."""
+    with zipfile.ZipFile(path) as archive:
+        for name in archive.namelist():
+            if name.startswith("xl/worksheets/"):
+                with archive.open(name) as sheet:
+                    before = b""
+                    while piece := sheet.read(MIB):
+                        if _FORMULA.search(before + piece):
+                            return True
+                        before = piece[-16:]
+    return False
+
+
+_FORMULA = re.compile(rb"<(?:\w{1,8}:)?f[ />]")
+
+
+def _read_sheet(sheet: Any, formulas: Any, tally: Tally) -> Iterator[Record | RowError]:
+    twins = formulas.iter_rows() if formulas is not None else repeat(())
+    rows = enumerate(zip(sheet.iter_rows(), twins, strict=formulas is not None), start=1)
+    names, row = list[str](), 0
+    for line, (cells, written) in rows:
+        values = [_plain(cell.value) for cell in _trimmed(cells, written)]
         if not values:
             tally.blank_lines += 1
-            continue
-        row += 1
-        if len(values) <= len(names):
-            yield Record(row, line, dict(zip(names, values + [None] * (len(names) - len(values)), strict=True)))
+        elif not names:
+            if refusal := header_fault([str(name) if name is not None else "" for name in values]):
+                raise FileRefused(FileCode.BROKEN_TABLE, f"{refusal} The header stands in row {line} of the sheet.")
+            names = [str(name) for name in values]
         else:
-            end = f"it has {len(values)} cells, and the header has {len(names)} columns."
-            yield RowError(row, line, "", RowCode.BAD_CELLS, f"Row {row} (line {line}): {end}")
+            row += 1
+            faults = [*_cell_faults(row, line, names, (cells, written))]
+            if len(values) > len(names):
+                end = f"it has {len(values)} cells, and the header has {len(names)} columns."
+                faults.insert(0, RowError(row, line, "", RowCode.BAD_CELLS, f"Row {row} (line {line}): {end}"))
+            if faults:
+                yield from faults
+            else:
+                filled = values + [None] * (len(names) - len(values))
+                yield Record(row, line, dict(zip(names, filled, strict=True)))
 
 
-def _trimmed(cells: tuple[Any, ...]) -> list[Any]:
-    """Without the empty cells at the end."""
-    filled = [n for n, cell in enumerate(cells) if cell is not None]
+def _cell_faults(row: int, line: int, names: Sequence[str], cells: tuple[Any, Any]) -> Iterator[RowError]:
+    """Errors that a formula ended with, and formulas whose value nobody saved."""
+    shown, written = cells
+    for name, cell, formula in zip(names, shown, [*written] or repeat(None), strict=False):
+        path = path_of(name)
+        if cell.data_type == "e":
+            end = f"is the error {cell.value}; mend the formula, or leave the cell empty."
+        elif cell.value is None and formula is not None and formula.data_type == "f":
+            end = "is a formula without a saved value; open the workbook in a spreadsheet program and save it there."
+        else:
+            continue
+        yield RowError(row, line, path, RowCode.NO_VALUE, f"Row {row} (line {line}): {path} {end}")
+
+
+def _trimmed(cells: Sequence[Any], written: Sequence[Any]) -> list[Any]:
+    """Without the empty cells at the end; a formula is not empty."""
+    kinds = [
+        cell.value is not None or (n < len(written) and written[n].value is not None) for n, cell in enumerate(cells)
+    ]
+    filled = [n for n, is_filled in enumerate(kinds) if is_filled]
     return list(cells[: filled[-1] + 1]) if filled else []
 
 

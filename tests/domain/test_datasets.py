@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from tensorant_app.domain.copies import Duplicate, find_duplicates
 from tensorant_app.domain.data_codes import RowCode
-from tensorant_app.domain.datasets import FAULT_LIMIT, ROW_LIMIT, FileError, Row, RowError, read_record
+from tensorant_app.domain.datasets import FAULT_LIMIT, ROW_LIMIT, FileError, Record, Row, RowError, read_record
 from tensorant_app.domain.json_lines import Tally, read_json_lines
 from tensorant_app.domain.json_values import DEPTH_LIMIT
 from tensorant_app.domain.layouts import ColumnMapping, Layout
@@ -220,6 +220,34 @@ BAD_CHATS = {
         "messages[1].function_call.arguments",
         RowCode.BAD_CALL,
     ),
+    "a call without a letter in its name": (
+        chat(ASK, call(name=" ", arguments="{}")),
+        "messages[1].tool_calls[0].function",
+        RowCode.BAD_CALL,
+    ),
+    "a call beside an empty list of tools": (
+        chat(ASK, call(name="wind", arguments="{}"), tools=[]),
+        "messages[1].tool_calls[0].function.name",
+        RowCode.UNKNOWN_TOOL,
+    ),
+    "an answer of another function": (
+        chat(ASK, said("assistant", None, function_call={"name": "wind"}), said("function", "3", name="tide"), REPLY),
+        "messages[2].name",
+        RowCode.UNKNOWN_CALL,
+    ),
+    "calls in both forms": (
+        chat(ASK, said("assistant", None, function_call={"name": "tide"}, tool_calls=[CALL])),
+        "messages[1].function_call",
+        RowCode.BAD_CALL,
+    ),
+    "tools in both forms": (
+        chat(ASK, REPLY, tools=[TOOL], functions=[{"name": "tide"}]),
+        "functions",
+        RowCode.BAD_TOOLS,
+    ),
+    "a question of no parts": (chat(said("user", []), REPLY), "messages[0].content", RowCode.BAD_CONTENT),
+    "a list of images": (chat(said("user", "<image> Hi"), REPLY, images=["../a.png"]), "images", RowCode.IMAGE_IN_TEXT),
+    "one image as text": (chat(ASK, REPLY, images="a.png"), "images", RowCode.IMAGE_IN_TEXT),
     "tools as text": (chat(ASK, REPLY, tools="wind"), "tools", RowCode.BAD_TOOLS),
 }
 
@@ -287,6 +315,43 @@ def test_parts_developer_and_calls_of_the_old_form_become_what_training_reads() 
         ],
         "tools": [{"name": "wind"}],
     }
+
+
+PERSONAL = [
+    "alice@example.com",
+    "max@m\u00fcnchen.example",
+    "+49 30 901820",
+    "\uff0b49 30 901820",
+    "4111 1111 1111 1111",
+    "4111111111111111",
+    "DE89370400440532013000",
+    "GB29 NWBK 6016 1331 9268 19",
+]
+
+
+@pytest.mark.parametrize("private", PERSONAL)
+def test_what_may_be_personal_is_hidden_wherever_a_value_or_a_name_is_shown(private: str) -> None:
+    lines = [
+        chat(ASK, REPLY | {"role": private}),
+        chat(ASK, REPLY | {"role": {"of": [private]}}),
+        chat(ASK, REPLY | {"weight": private}),
+        chat(ASK, said("assistant", None, tool_calls=[CALL | {"function": {"name": private}}]), tools=[TOOL]),
+        chat(ASK, said("assistant", None, tool_calls=[CALL]), said("tool", "3", tool_call_id=private), REPLY),
+        json.dumps({"x": {private: float("nan")}, **json.loads(GOOD)}),
+        json.dumps({private: "x"}),
+        '{"a": {' + f'"{private}": 1, "{private}": 2' + "}, " + GOOD[1:],
+    ]
+    turns = {"conversations": [{"from": private, "value": "x"}, {"from": "gpt", "value": "y"}]}
+
+    found = [*read(*lines), *read_record(Record(1, 1, json.dumps(turns)), ColumnMapping(Layout.SHAREGPT))]
+
+    assert len(found) >= len(lines) + 1
+    for one in found:
+        assert isinstance(one, RowError)
+        for text in (one.message, one.path):
+            assert private not in text
+            assert ascii(private)[1:-1] not in text
+            assert sum(sign.isdigit() for sign in text) < 12
 
 
 def test_every_fault_of_a_row_and_every_bad_row_is_named() -> None:

@@ -20,7 +20,7 @@ def test_a_leak_is_summed_over_the_ways_in_which_rows_repeat() -> None:
     ]
 
     assert leak_sentences(found) == [
-        "5 of 10 test rows stand in training as well: 3 exactly, 2 but for case, white space or system text.",
+        "5 of 10 test rows stand in training as well: 3 exactly, 2 but for case, white space, system text or tools.",
         "1 of 10 validation rows stands in training as well: 1 nearly word for word.",
     ]
 

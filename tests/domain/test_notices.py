@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
 import pytest
@@ -40,11 +41,46 @@ ODD = {
     "a<br/>b": NoticeCode.HTML,
     '<a href="x">b</a>': NoticeCode.HTML,
     "a&nbsp;b": NoticeCode.HTML,
+    **dict.fromkeys(
+        (
+            "<!-- note -->",
+            "<!DOCTYPE html>",
+            "<blockquote>x",
+            "x<sup>2</sup>",
+            '<meta charset="utf-8">',
+            "<link rel=x href='a.css'>",
+            "<details open>",
+            "<svg width=1 />",
+            "<input disabled>",
+            "a<br>b",
+            "caf&eacute;",
+            "&copy; roofers",
+            "it&apos;s",
+            "it&#x27;s",
+            "slate &mdash; or tile&hellip;",
+        ),
+        NoticeCode.HTML,
+    ),
+    **dict.fromkeys(
+        (
+            "la\u200ctin",
+            "la\u200dtin",
+            "a\u061cb",
+            "a\u180eb",
+            "a\u3164b",
+            "a\u034fb",
+            "a\u2800b",
+            "\u200dمن",
+            "👩\u200d",
+            "a\U000e0067\U000e0062b",
+        ),
+        NoticeCode.INVISIBLE,
+    ),
     "stop<|im_end|>": NoticeCode.CONTROL_TOKEN,
     "[INST] go": NoticeCode.CONTROL_TOKEN,
-    "...": NoticeCode.SHORT_REPLY,
-    "TODO": NoticeCode.SHORT_REPLY,
-    "N/A.": NoticeCode.SHORT_REPLY,
+    "...": NoticeCode.PLACEHOLDER,
+    "TODO": NoticeCode.PLACEHOLDER,
+    "N/A.": NoticeCode.PLACEHOLDER,
 }
 
 
@@ -66,10 +102,27 @@ def test_an_odd_reply_is_named(text: str) -> None:
         "tab\tand\nline",
         "x\u2028y",
         "R&D",
+        "a<b && c>d",
+        "if a <b and c> d",
+        "List<a>, Map<i, p> and Option<link>",
+        "y = &sum; z = &times;",
+        "<my-tag> and <T>",
+        "🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
+        "🏳️\u200d🌈 👨\u200d👩\u200d👧",
+        "क्\u200dष",
     ],
 )
 def test_an_ordinary_reply_is_left_alone(text: str) -> None:
     assert noticed(read(said("user", "Go on?"), said("assistant", text))) == []
+
+
+@pytest.mark.parametrize("piece", ["<a ", '<a x="', "<", "&a", "<a x=y ", "&#1", "a\u200c", "<!-"])
+def test_no_text_takes_long(piece: str) -> None:
+    started = time.process_time()
+
+    list(find_characters(piece * (200_000 // len(piece))))
+
+    assert time.process_time() - started < 5
 
 
 def test_calls_and_tools_are_looked_at_as_well() -> None:
@@ -101,6 +154,9 @@ def test_a_reply_in_another_script_than_its_question_is_named() -> None:
     assert noticed(read(said("user", question), said("assistant", chinese))) == [mixed]
     assert noticed(read(said("user", "When? " + russian), said("assistant", russian))) == []
     assert noticed(read(said("user", question), said("assistant", "Да."))) == []
+    assert noticed(read(said("user", f"Translate into Russian: {question}"), said("assistant", russian))) == []
+    code = "```python\nprint('the shop opens at nine')\n```"
+    assert noticed(read(said("user", russian), said("assistant", code))) == []
 
 
 def test_a_place_is_named_as_it_stands_in_the_file() -> None:
@@ -113,5 +169,5 @@ def test_a_place_is_named_as_it_stands_in_the_file() -> None:
     assert set(noticed(row)) == {
         ("system", NoticeCode.INVISIBLE),
         ("conversations[0].value", NoticeCode.HTML),
-        ("conversations[1].value", NoticeCode.SHORT_REPLY),
+        ("conversations[1].value", NoticeCode.PLACEHOLDER),
     }

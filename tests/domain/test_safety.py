@@ -30,6 +30,18 @@ SECRETS = {
     "AIza" + LETTERS[:35]: SafetyCode.GOOGLE_KEY,
     "hf_" + LETTERS[:34]: SafetyCode.HUGGING_FACE_KEY,
     "rpa_" + LETTERS[:40].upper(): SafetyCode.RUNPOD_KEY,
+    "aws_secret_access_key = " + LETTERS[:40]: SafetyCode.AWS_KEY,
+    "SecretAccessKey: " + LETTERS[:38] + "/+": SafetyCode.AWS_KEY,
+    "hooks.slack" + ".com/services/T0AB12CD3/B0EF45GH6/" + LETTERS[:24]: SafetyCode.SLACK_KEY,
+    "glpat-" + LETTERS[:20]: SafetyCode.GITLAB_KEY,
+    "npm_" + LETTERS[:36]: SafetyCode.PACKAGE_KEY,
+    "pypi-" + "AgEIcHlwaS5vcmcC" + LETTERS + LETTERS: SafetyCode.PACKAGE_KEY,
+    "SG." + LETTERS[:22] + "." + LETTERS[:43]: SafetyCode.SENDGRID_KEY,
+    "AccountName=a;AccountKey=" + (LETTERS + LETTERS)[:86] + "==": SafetyCode.AZURE_KEY,
+    "postgres://shop:" + LETTERS[:12] + "@db.shop.net:5432/orders": SafetyCode.DATABASE_PASSWORD,
+    "mongodb+srv://shop:" + LETTERS[:12] + "@cluster0.shop.net": SafetyCode.DATABASE_PASSWORD,
+    "PuTTY-User-Key-File-3: ssh-ed25519": SafetyCode.PRIVATE_KEY,
+    "---- BEGIN " + "SSH2 ENCRYPTED PRIVATE KEY ----": SafetyCode.PRIVATE_KEY,
     "eyJ" + "hbGciOiJIUzI1NiJ9.eyJ" + "zdWIiOiIxMjM0In0.dozjgNryP4J3jVmNHl0w5N": SafetyCode.SIGNED_CLAIMS,
 }
 
@@ -52,6 +64,14 @@ CARDS = [
     "12 4111 1111 1111 1111 12/29",
     "Karte:4111111111111111.",
     "卡号4111111111111111。",
+    "6759649826438453",
+    "2200 0000 0000 0004",
+    "6521 5000 0000 0006",
+    "4111\u202f1111\u202f1111\u202f1111",
+    "4111\u20131111\u20131111\u20131111",
+    "4111/1111/1111/1111",
+    "4111  1111  1111  1111",
+    "4111 1111\n1111 1111",
 ]
 
 ORDINARY = [
@@ -77,6 +97,14 @@ ORDINARY = [
     "-----BEGIN PUBLIC KEY-----",
     "eyJ is how Base64 of an object begins",
     "https://example.org/" + LETTERS,
+    "sk-" + "x" * 48,
+    "ghp_" + "x" * 36,
+    "sk-" + "your0api0key0goes0here0",
+    "hf_" + "A" * 34,
+    "postgres://user:password@db.shop.net/orders",
+    "postgres://shop:" + LETTERS[:12] + "@localhost/orders",
+    "postgres://${USER}:${PASSWORD}@db.shop.net/orders",
+    "aws_secret_access_key = <" + "x" * 40 + ">",
 ]
 
 

@@ -92,7 +92,7 @@ class TestReading:
             ([], "The file is empty; put at least one example into it."),
             (["", "  "], "The file is empty;"),
             (["colour,size", "a,b"], 'The rows hold "colour", "size", which is no layout that is known'),
-            (['"text"'], "The only row is no JSON object;"),
+            (['"text"'], "No row is a JSON object; of line 1: a text instead"),
             ([{"prompt": "a", "chosen": "b", "rejected": "c"}], "The file holds preferences"),
             (
                 [{"messages": [{"role": "user", "content": "hello"}]}] * 3,

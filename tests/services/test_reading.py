@@ -329,6 +329,15 @@ def test_alpaca_joins_instruction_and_input_and_keeps_history(tmp_path: Path) ->
     }
 
 
+@pytest.mark.parametrize("history", ["an old question", {"a": 1}, 7])
+def test_a_history_that_is_no_list_is_an_error_and_never_left_out(history: object, tmp_path: Path) -> None:
+    row = {"instruction": "a", "output": "b", "history": history}
+
+    found, _ = read(write(tmp_path, "file.json", json.dumps([row])))
+
+    assert [(path, code) for _, _, path, code in faults(found)] == [("history", RowCode.BAD_MESSAGE)]
+
+
 def test_a_mapping_says_which_columns_hold_what(tmp_path: Path) -> None:
     path = write(tmp_path, "file.csv", "ticket text,team\nThe light is out,electric\nNo water,\n")
     mapping = ColumnMapping(Layout.PROMPT, {"prompt": "ticket text", "completion": "team"})
@@ -354,6 +363,19 @@ def test_parquet_nulls_count_as_left_out_and_other_columns_are_named(tmp_path: P
         (3, None, "messages[1].content", RowCode.EMPTY_REPLY),
     ]
     assert [(one.path, one.code) for one in found if isinstance(one, Notice)] == [("raw", NoticeCode.COLUMN_LEFT_OUT)]
+
+
+def test_columns_that_are_not_read_are_named_where_nothing_else_tells_a_layout(tmp_path: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pairs = pa.array([[("prompt", "a")]], pa.map_(pa.string(), pa.string()))
+    pq.write_table(pa.table({"roof": pairs, "reply": pa.array(["b"])}), tmp_path / "file")
+
+    error = refusal(tmp_path / "file")
+
+    assert error.code is FileCode.UNKNOWN_LAYOUT
+    assert error.message.endswith('Not read, because JSON has no such values: "roof".')
 
 
 def test_numbers_in_a_workbook_are_not_guessed_at(tmp_path: Path) -> None:
@@ -393,8 +415,8 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "nothing": (b"", FileCode.EMPTY, "empty"),
     "blanks": (b"\xef\xbb\xbf \r\n\n", FileCode.EMPTY, "empty"),
     "an empty array": ("[]", FileCode.EMPTY, "empty"),
-    "a header alone": ("prompt,completion\n", FileCode.EMPTY, "empty"),
-    "a text": ("hello\nworld", FileCode.NOT_JSONL, "None of the first 2 rows"),
+    "a header alone": ("prompt,completion\n", FileCode.EMPTY, "a header and no row"),
+    "a text": ("hello\nworld", FileCode.NOT_JSONL, "of line 1"),
     "objects over lines": (
         json.dumps(CHATS[0], indent=1) + "\n" + json.dumps(CHATS[1], indent=1),
         FileCode.NOT_JSONL,
@@ -427,6 +449,11 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "a column's name in Latin-1": ("größe,y\na,b\n".encode("latin-1"), FileCode.BROKEN_TABLE, "column 1"),
     "Latin-1": ('{"messages": "é"}\n'.encode("latin-1") * 3, FileCode.OTHER_ENCODING, "in line 1, byte 15"),
     "UTF-32": (LINES.encode("utf-32"), FileCode.OTHER_ENCODING, "UTF-32"),
+    "UTF-16 of kana without a mark": (
+        "質問,答え\nはい,いいえ\n".encode("utf-16-le"),
+        FileCode.OTHER_ENCODING,
+        "no UTF-8 at byte",
+    ),
     "half of UTF-16": (LINES.encode("utf-16")[:-1], FileCode.OTHER_ENCODING, "UTF-16"),
     "PDF": (b"%PDF-1.7", FileCode.OTHER_FORMAT, "PDF document"),
     "bzip2": (b"BZh91AY", FileCode.OTHER_FORMAT, "bzip2"),

@@ -72,4 +72,17 @@ def test_replies_unlike_the_others_are_named_where_there_are_enough_others() -> 
     odd = [row(60, "a", "Yes."), row(61, "b", "word " * 2_000), row(62, "c", "word " * 4)]
 
     assert notices(*usual, *odd) == [(60, 61, NoticeCode.SHORT_REPLY), (61, 62, NoticeCode.LONG_REPLY)]
-    assert notices(*usual[:10], *odd) == []
+    assert notices(*usual[:7], *odd) == [(60, 61, NoticeCode.SHORT_REPLY), (61, 62, NoticeCode.LONG_REPLY)]
+    assert notices(*usual[:6], *odd) == []
+
+
+def test_the_same_question_with_other_tools_contradicts_nothing() -> None:
+    def asked(number: int, answer: str, tool: str) -> Row:
+        messages = [{"role": "user", "content": "Wind?"}, {"role": "assistant", "content": answer}]
+        return store(Record(number, number, b""), {"messages": messages, "tools": [{"name": tool}]})
+
+    found = notices(
+        asked(1, "Nine.", "wind"), asked(2, "Ten.", "tide"), asked(3, "Two.", "wind"), asked(4, "nine.", "x")
+    )
+
+    assert found == [(3, 3, NoticeCode.CONTRADICTION), (4, 4, NoticeCode.COPY)]
