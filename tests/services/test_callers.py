@@ -88,6 +88,7 @@ from tensorant_app.services import (
 )
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.connections import find_connection, store
+from tensorant_app.services.deletions import Deletable
 from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.services.import_rows import Show, Which
 from tensorant_app.settings import get_settings
@@ -181,6 +182,16 @@ CASES: dict[str, Case] = {
     ),
     "deletions.delete_version": Case(
         Permission.DECIDE, lambda s, c, w: deletions.delete_version(s, c, w.draft_version)
+    ),
+    "deletions.show_deletion": Case(
+        Permission.SEE, lambda s, c, w: deletions.show_deletion(s, c, Deletable.VERSION, w.draft_version)
+    ),
+    "deletions.stored_in": Case(Permission.SEE, lambda s, c, w: deletions.stored_in(s, c, w.dataset)),
+    "deletions.delete": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete(s, c, Deletable.VERSION, w.draft_version)
+    ),
+    "deletions.delete_dataset": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete_dataset(s, c, _unused_dataset(s, w.dataset))
     ),
     "deletions.delete_import": Case(
         Permission.DECIDE, lambda s, c, w: deletions.delete_import(s, c, _unused(s, w.receiving))
@@ -753,6 +764,15 @@ def _compared(session: Session, world: World) -> UUID:
     session.add(DatasetVersion(**values))
     session.flush()
     return UUID(str(values["id"]))
+
+
+def _unused_dataset(session: Session, dataset_id: UUID) -> UUID:
+    """An empty one beside it."""
+    if (row := session.get(Dataset, dataset_id)) is None:
+        return dataset_id
+    session.add(Dataset(**{**row.model_dump(), "id": (made := uuid4())}))
+    session.flush()
+    return made
 
 
 def _unused(session: Session, import_id: UUID) -> UUID:

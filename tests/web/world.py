@@ -211,6 +211,9 @@ DATA_HANDLERS: dict[str, Case] = {
         arguments=lambda world, person: [other_version(world)], path=_VERSION, names_ours=True
     ),
     "DeletionState.ask": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
+    "DeletionState.ask_dataset": Case(
+        arguments=lambda world, person: [str(world.dataset_id)], path=_in("/data"), names_ours=True
+    ),
     "DeletionState.delete": Case(Role.ADMIN, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
