@@ -21,6 +21,15 @@ ROWS = int(os.environ.get("TENSORANT_BENCH_ROWS", "300000"))
 TIMES = int(os.environ.get("TENSORANT_BENCH_TIMES", "10"))
 """How many times larger the second file is; 0 leaves it out."""
 
+_ALONE = """
+import importlib.abc, sys
+class NoPandas(importlib.abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "pandas":
+            raise ImportError(name)
+sys.meta_path.insert(0, NoPandas())
+"""
+"""The peer brings pandas, which the product does not install, and Arrow loads it in every process where it is there."""
 _OURS = """
 import sys, time
 from pathlib import Path
@@ -135,6 +144,7 @@ def _numbers(code: str, file: Path, folder: Path, rows: int) -> tuple[list[float
     folder.mkdir(exist_ok=True)
     env = {**os.environ, "HF_HUB_OFFLINE": "1", "HF_DATASETS_DISABLE_PROGRESS_BARS": "1"}
     env["TENSORANT_BENCH_BASE"] = _base_folder()
+    code = code if code is _PEER else _ALONE + code
     command = [sys.executable, "-c", code, str(file), str(folder), str(rows)]
     with subprocess.Popen(command, env=env, stdout=subprocess.PIPE, text=True) as process:
         peaks = [0.0]

@@ -38,9 +38,16 @@ def start_workers(broker: dramatiq.Broker) -> list[Worker]:
         Worker(broker, queues={queue}, worker_threads=threads, worker_timeout=IDLE_MS)
         for queue, threads in THREADS.items()
     ]
+    broker.logger.addFilter(_is_news)
     for worker in workers:
         worker.start()
+    broker.logger.removeFilter(_is_news)
     return workers
+
+
+def _is_news(record: logging.LogRecord) -> bool:
+    """Every worker brings one middleware of its own, and of two workers the broker warns; two are meant."""
+    return "middleware of the same type twice" not in record.msg
 
 
 def stop_workers(broker: dramatiq.Broker, workers: list[Worker]) -> None:

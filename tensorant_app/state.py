@@ -94,7 +94,13 @@ class AppState(rx.State):
             self.error = f"Something went wrong. It has been logged as {failure}."
         return None
 
-    async def _watch(self, look: Work[T], show: Callable[[T], Awaitable[bool] | bool], *, every: float = 1.0) -> None:
+    async def _watch(
+        self,
+        look: Work[T],
+        show: Callable[[T], Awaitable[bool] | bool],
+        *,
+        every: float | Callable[[], float] = 1.0,
+    ) -> None:
         """The loop of a live page, awaited by a background event that on_load returns: it ends with the tab.
 
         Each turn asks for the caller anew, then `show` gets what was seen, with the state held: it says whether
@@ -120,7 +126,7 @@ class AppState(rx.State):
                     goes_on = await goes_on
             if not goes_on:
                 return
-            await asyncio.sleep(every)
+            await asyncio.sleep(every() if callable(every) else every)
 
     def _show_refusal(self, error: TensorantError) -> None:
         self.error = error.message

@@ -68,12 +68,12 @@ def _up() -> None:
     from tensorant_app.settings import get_settings
     from tensorant_app.supervisor import WORKER, Supervisor, web_child
 
-    children = (_later(WORKER), _later(web_child(get_settings())))
+    children = (on_its_clock(WORKER), on_its_clock(web_child(get_settings())))
     Supervisor(children, check=web.require_startable).run_forever()
 
 
-def _later(child: Child) -> Child:
-    """The same program, with the other clock."""
+def on_its_clock(child: Child) -> Child:
+    """The same program, with the clock whose file `AHEAD` names in the environment."""
     return replace(child, argv=(sys.executable, "-m", "tests.later", child.argv[-1]))
 
 

@@ -9,15 +9,28 @@ import urllib.error
 import urllib.request
 import zipfile
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from trainer.contract import MANIFEST, Result, load
+from trainer.contract import (
+    CHECKPOINTS,
+    MANIFEST,
+    BadManifest,
+    Outcome,
+    Result,
+    dump,
+    load,
+    seal_folder,
+    verify_folder,
+    write_file,
+)
 
 OLDEST = (8, 0)
 """Compute capability of NVIDIA's Ampere generation."""
 ZIP = "data/adapter.zip"
 """Where a person looks for the adapter, on a machine whose disk ends with it."""
+WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
+"""What an adapter is made of; the second lies once beside the checkpoints."""
 BASES = "/opt/tensorant/bases"
 """Base models that were built into the image, as `<name>/<revision>`."""
 _API = "https://api.runpod.io"
@@ -76,17 +89,51 @@ def link_bases(volume: Path, environment: Mapping[str, str]) -> None:
 
 
 def zip_adapter(volume: Path, result: Path, say: Callable[[str], None]) -> None:
-    """Put a finished adapter where a person can take it away; under its name only when it is whole."""
+    """Put a finished adapter where a person can take it away, or what there is of one whose time was over."""
     try:
-        key = load(Result, result.read_text()).adapter
+        found = load(Result, result.read_text())
     except (OSError, ValueError, TypeError, KeyError):
         return
-    folder = volume / key if key else None
-    if folder is None or not (folder / MANIFEST).exists():
+    if (volume / ZIP).exists():
         return
-    target = volume / ZIP
-    if target.exists():
-        return
+    if found.adapter and (volume / found.adapter / MANIFEST).exists():
+        _zip(volume / found.adapter, volume / ZIP, say)
+    elif found.outcome is Outcome.OVERRUN:
+        _zip_unfinished(result, found, volume / ZIP, say)
+
+
+def _zip_unfinished(result: Path, found: Result, target: Path, say: Callable[[str], None]) -> None:
+    """The newest checkpoint that verifies, as an adapter that says of which step it is; then the result names the step."""
+    checkpoints = result.parent / CHECKPOINTS
+    for checkpoint in sorted(checkpoints.glob("step-*"), reverse=True):
+        step, aside = int(checkpoint.name.removeprefix("step-")), target.with_name(".unfinished")
+        try:
+            verify_folder(checkpoint)
+            shutil.rmtree(aside, ignore_errors=True)
+            aside.mkdir(parents=True)
+            for path in (checkpoint / WEIGHTS, checkpoints / CONFIG):
+                shutil.copyfile(path, aside / path.name)
+            write_file(aside / "README.md", _unfinished_card(step, found.total_steps))
+            seal_folder(aside, {"unfinished": True, "step": step, "total_steps": found.total_steps})
+            if _zip(aside, target, say):
+                write_file(result, dump(replace(found, unfinished=step)))
+            return
+        except (BadManifest, OSError) as error:
+            say(f"{checkpoint.name} cannot be handed over: {error}.")
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+
+def _unfinished_card(step: int, total: int) -> str:
+    of = f" of {total:,}" if total else ""
+    return (
+        f"# Unfinished LoRA adapter\n\nThe run's time was over: this is its newest checkpoint, of step {step:,}{of}. "
+        f"Score it before you use it.\n"
+    )
+
+
+def _zip(folder: Path, target: Path, say: Callable[[str], None]) -> bool:
+    """Under its name only when it is whole; whether it is there."""
     aside = target.with_name(f".{target.name}.partial")
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -98,8 +145,9 @@ def zip_adapter(volume: Path, result: Path, say: Callable[[str], None]) -> None:
     except OSError as error:
         aside.unlink(missing_ok=True)
         say(f"{target} could not be written: {error}. The adapter's files lie in {folder}.")
-    else:
-        say(f"The adapter is ready to be taken: {target}, {os.path.getsize(target):,} bytes.")
+        return False
+    say(f"The adapter is ready to be taken: {target}, {os.path.getsize(target):,} bytes.")
+    return True
 
 
 def _query_gpus(environment: Mapping[str, str]) -> list[tuple[str, str]]:

@@ -297,6 +297,8 @@ class Status:
     done: int = 0
     """Rows prepared or answered in a phase without steps."""
     total: int = 0
+    provider_id: str = ""
+    """The provider's own name for this machine, where its environment tells it."""
     contract_version: int = CONTRACT_VERSION
 
 
@@ -325,6 +327,8 @@ class Result:
     total_steps: int = 0
     adapter: str | None = None
     """Key of the adapter's folder; its `manifest.json` is written before this file."""
+    unfinished: int = 0
+    """Step of the checkpoint whose adapter was left for a person, on a disk of its own, when the time was over."""
     answers: str | None = None
     """Key of an evaluation's `answers.jsonl`."""
     answers_sha256: str | None = None

@@ -15,20 +15,25 @@ from pathlib import Path
 T = typing.TypeVar("T")
 
 
-def write_file(path: Path, text: str) -> None:
-    """Replace a file whole: a reader, and a crash, see the old one or the new one."""
+def write_file(path: Path, text: str, *, is_durable: bool = True) -> None:
+    """Replace a file whole: a reader, and a crash, see the old one or the new one.
+
+    What is worth nothing after a crash, such as a bar of progress, need not wait for the disk.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         with aside.open("w", encoding="utf-8") as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
+            if is_durable:
+                file.flush()
+                os.fsync(file.fileno())
         aside.replace(path)
     except OSError:
         aside.unlink(missing_ok=True)
         raise
-    sync_folder(path.parent)
+    if is_durable:
+        sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

@@ -59,7 +59,7 @@ def write(
     tensors = adapter_tensors(model)
     _check_tensors(tensors, layers=sum(1 for name in model.state_dict() if ".lora_A." in name))
     write_tensors(aside / ADAPTER, tensors)
-    _write_config(aside, model, job.base)
+    write_config(aside, model, job.base)
     tokenizer.save_pretrained(aside)
     write_file(aside / "README.md", _model_card(job, facts))
     _check_no_local_path(aside, job.base)
@@ -138,8 +138,8 @@ def _check_tensors(tensors: Mapping[str, torch.Tensor], *, layers: int) -> None:
         raise TrainerError("adapter_invalid", what="nothing was learned: every lora_B matrix is still zero")
 
 
-def _write_config(aside: Path, model: PeftModel, base: Base) -> None:
-    """PEFT would write the local folder that the base was loaded from, and no revision."""
+def write_config(aside: Path, model: PeftModel, base: Base) -> None:
+    """What makes matrices an adapter. PEFT would write the local folder that the base was loaded from, and no revision."""
     config = copy(model.peft_config["default"])
     config.base_model_name_or_path, config.revision = base.repo_id, base.revision
     config.inference_mode = True

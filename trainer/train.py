@@ -122,6 +122,9 @@ def _ready_loop(
     """Model, optimizer and the progress of the newest checkpoint, if there is one."""
     options = job.options
     model = add_lora(load_model(job.base, quantised=options.method == "qlora"), options)
+    if world.rank == 0:
+        # Beside the checkpoints: with it each of them is an adapter.
+        package.write_config(attempt.shared / CHECKPOINTS, model, job.base)
     watch.check()
     optimizer = make_optimizer(model, options)
     attempt.journal.event(

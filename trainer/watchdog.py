@@ -53,7 +53,14 @@ class Watchdog:
 
     def __post_init__(self) -> None:
         held = self.attempt
-        self.status = Status(held.machine, held.number, held.boot, Phase.PREPARING, now())
+        self.status = Status(
+            held.machine,
+            held.number,
+            held.boot,
+            Phase.PREPARING,
+            now(),
+            provider_id=os.environ.get("RUNPOD_POD_ID", ""),
+        )
 
     def start(self) -> None:
         signal.signal(signal.SIGTERM, self._on_signal)

@@ -7,6 +7,7 @@ import string
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -37,18 +38,32 @@ def keys_of(messages: Sequence[Mapping[str, object]]) -> Keys:
 
 def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> Keys:
     """Of roles and texts, in order. NUL stands between them, which no stored text holds."""
-    if "system" in roles:
-        system = _plain("\0".join([text for role, text in zip(roles, texts, strict=True) if role == "system"]))
-        texts = [text for role, text in zip(roles, texts, strict=True) if role != "system"]
-        roles = [role for role in roles if role != "system"]
-    else:
+    leading, initials = _shape(tuple(roles))
+    said = _all_plain(texts)
+    if leading == 0:
         system = b""
-    before = "".join([role[0] for role in roles]).encode() + _plain("\0".join(texts[:-1]))
-    last = _plain(texts[-1]) if texts else b""
+    elif leading == 1:
+        system, _, said = said.partition(b"\0")
+    else:
+        parts = list(zip(roles, said.split(b"\0"), strict=True)) if roles else []
+        system = b"\0".join([text for role, text in parts if role == "system"])
+        said = b"\0".join([text for role, text in parts if role != "system"])
+    before, _, last = said.rpartition(b"\0")
+    # Where one text stands alone, there is nothing before it, and no mark.
+    before = initials + before + b"\0"
     return Keys(
-        blake2b(before + b"\0" + last, digest_size=KEY_BYTES).digest(),
-        blake2b(before + b"\0" + system, digest_size=KEY_BYTES).digest(),
+        blake2b(before + last, digest_size=KEY_BYTES).digest(),
+        blake2b(before + system, digest_size=KEY_BYTES).digest(),
     )
+
+
+@lru_cache(maxsize=1_000)
+def _shape(roles: tuple[str, ...]) -> tuple[int, bytes]:
+    """How many system texts stand before all else, -1 where some stand elsewhere; and the other roles' first letters."""
+    others = [role for role in roles if role != "system"]
+    leading = len(roles) - len(others)
+    is_plain = roles[:leading].count("system") == leading and others
+    return leading if is_plain else -1, "".join([role[0] for role in others]).encode()
 
 
 class Conversation(NamedTuple):
@@ -94,6 +109,12 @@ def _text_of(message: Mapping[str, object]) -> str:
 
 _LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 _SPACES = b" \t\n\r\x0b\x0c\x1c\x1d\x1e\x1f"
+
+
+def _all_plain(texts: Sequence[str]) -> bytes:
+    """Divided by NUL. All at once where all are ASCII: a translation costs more than it takes for a short text."""
+    joined = "\0".join(texts)
+    return _plain(joined) if joined.isascii() else b"\0".join([_plain(text) for text in texts])
 
 
 def _plain(text: str) -> bytes:

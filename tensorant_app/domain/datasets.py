@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
@@ -116,6 +116,14 @@ def store(record: Record, example: dict[str, object], places: str = "") -> Row:
 def hash_example(example: Mapping[str, object]) -> str:
     canonical = json.dumps(example, ensure_ascii=False, separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def moved(error: RowError, rows: int, lines: int) -> RowError:
+    """A fault found in a part of a file, as it is named in the whole file; so many rows and lines stand before it."""
+    here = Record(error.row, error.line, "")
+    there = Record(error.row + rows, None if error.line is None else error.line + lines, "")
+    said = name_of(there) + error.message.removeprefix(name_of(here))
+    return replace(error, row=there.row, line=there.line, message=said)
 
 
 def name_of(record: Record | Row) -> str:

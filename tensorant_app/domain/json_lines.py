@@ -29,19 +29,18 @@ def read_json_lines(
     `row` and `line` are the last numbers before the text.
     """
     for raw in _lines(chunks):
-        if not raw or raw == b"\r":
-            line += 1
-            tally.blank_lines += 1
-            continue
         if len(raw) > ROW_LIMIT:
+            tally.lines = line
             yield too_long(f"Line {line + 1}")
             return
         body = raw.strip(_BLANKS)
-        if b"\r" in body and not isinstance(parse_object(body), dict):
-            pieces = raw.removesuffix(b"\r").split(b"\r")
-        else:
-            pieces = [body]
-        for piece in pieces:
+        if body and b"\r" not in body:
+            row += 1
+            line += 1
+            yield Record(row, line, body)
+            continue
+        is_one = b"\r" not in body or isinstance(parse_object(body), dict)
+        for piece in [body] if is_one else raw.removesuffix(b"\r").split(b"\r"):
             line += 1
             body = piece.strip(_BLANKS)
             if body:

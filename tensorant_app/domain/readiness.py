@@ -11,7 +11,9 @@ from enum import StrEnum
 from tensorant_app.domain.durations import say_seconds
 
 GIB = 1024**3
-BYTES_PER_PARAMETER = {"lora": 2.6, "qlora": 0.7}
+ANSWERING = "answering"
+"""What an evaluation's machine does: no gradients, but the weights whole, and what is remembered of each row at work."""
+BYTES_PER_PARAMETER = {"lora": 2.6, "qlora": 0.7, ANSWERING: 2.1}
 FIXED_BYTES = 4 * GIB
 
 
@@ -70,7 +72,7 @@ def warned(check: Check, sentence: str) -> Finding:
 
 
 def memory_needed(parameters: int, method: str) -> int:
-    """Bytes that training needs; context and batch size are left out of it."""
+    """Bytes that training by a method, or `ANSWERING`, needs; context and batch size are left out of it."""
     return int(parameters * BYTES_PER_PARAMETER[method]) + FIXED_BYTES
 
 

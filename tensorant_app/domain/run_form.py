@@ -3,58 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
-from enum import StrEnum
+from dataclasses import fields
+from datetime import datetime
 from typing import Any
 
 from tensorant_app.domain import place_form, trials
 from tensorant_app.domain.connections import LOCAL, RUNPOD
 from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.form_fields import OFF, ON, FormField, Section
 from tensorant_app.domain.hyperparameters import CHOICES, RunSettings, show_number
 from tensorant_app.domain.hyperparameters import RANGES as RUN_RANGES
 from tensorant_app.domain.place_form import COUNTS, read_placement
 from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.domain.trials import TrialSettings
 
-ON, OFF = "on", "off"
 NAME, PURPOSE = "name", "purpose"
 RANGES = {**RUN_RANGES, **trials.RANGES}
 LONGEST_TEXT = 200
 """Characters kept of one field."""
-
-
-class Section(StrEnum):
-    DATA = "data"
-    TRIAL = "trial"
-    METHOD = "method"
-    GPU = "gpu"
-    HYPERPARAMETERS = "hyperparameters"
-    ADVANCED = "advanced"
-    LIMITS = "limits"
-
-
-@dataclass(frozen=True, slots=True)
-class FormField:
-    """One question of the form; what is typed is text, `on` or `off`."""
-
-    name: str
-    label: str
-    section: Section
-    default: str = ""
-    hint: str = ""
-    """The range in words."""
-    why: str = ""
-    unit: str = ""
-    choices: tuple[tuple[str, str], ...] = ()
-    """(value, label) where one of few is chosen; `on` and `off` for a switch."""
-    off_because: str = ""
-    """Why it has no effect yet, or with `is_rented` on this computer; empty where it has."""
-    is_rented: bool = False
-    """Counts only on a rented machine."""
-
-    @property
-    def is_switch(self) -> bool:
-        return {value for value, _ in self.choices} == {ON, OFF}
 
 
 _DEFAULTS: Mapping[str, Any] = {**RunSettings().as_values(), **TrialSettings().as_values()}
@@ -88,6 +54,13 @@ def _limit(name: str, why: str, off_because: str) -> FormField:
     """A bound of a rented machine: label, default and range are said in `place_form`."""
     one = place_form.LIMITS[name]
     return FormField(name, one.label, _S.LIMITS, one.default, one.words, why, one.unit, (), off_because, is_rented=True)
+
+
+def _further(name: str, label: str, when: str) -> FormField:
+    """One more GPU type for a run that waits for capacity."""
+    why = f"{when}each choice in its turn, at its own price, within the list-price limit."
+    off = "This computer is always in stock."
+    return FormField(name, label, _S.LIMITS, hint="With Wait for capacity", why=why, off_because=off, is_rented=True)
 
 
 def write_choice(value: str | bool) -> str:
@@ -290,13 +263,17 @@ FIELDS: tuple[FormField, ...] = (
         "0: a launch that meets no free GPU ends as failed and costs nothing. More: it is asked for again until then.",
         "This computer is always in stock.",
     ),
+    _further("second_gpu", "Second choice", "Asked for where the training GPU cannot be had, while the run waits: "),
+    _further("third_gpu", "Third choice", "Asked for after the second one: "),
+    _further("fourth_gpu", "Fourth choice", "Asked for after the third one: "),
     FormField(
-        "not_before",
+        place_form.NOT_BEFORE,
         "Not before",
         _S.LIMITS,
-        "",
-        "Within 7 days",
-        off_because="A launched run starts as soon as a slot is free.",
+        hint="Within 7 days; empty: at once",
+        why="A launched run waits as Queued until then, holds no slot and costs nothing. It starts a little later where "
+        "no slot is free.",
+        unit="UTC",
     ),
 )
 
@@ -316,10 +293,10 @@ def changed_fields(typed: Mapping[str, str], names: Sequence[str] = SETTINGS) ->
     return [name for name in names if _plain(typed.get(name, "")) != _plain(BY_NAME[name].default)]
 
 
-def complaints(typed: Mapping[str, str]) -> dict[str, str]:
+def complaints(typed: Mapping[str, str], now: datetime) -> dict[str, str]:
     """Field → sentence, for every setting that cannot be used as typed."""
     wrong: dict[str, str] = {}
-    for read in (read_settings, read_trial, read_placement):
+    for read in (read_settings, read_trial, lambda typed: read_placement(typed, now)):
         try:
             read(typed)
         except Invalid as error:

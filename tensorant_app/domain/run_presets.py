@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from tensorant_app.domain.errors import Invalid
-from tensorant_app.domain.run_form import BY_NAME, ON, PURPOSE, SETTINGS
+from tensorant_app.domain.form_fields import ON
+from tensorant_app.domain.run_form import BY_NAME, PURPOSE, SETTINGS
 from tensorant_app.domain.runs import RunPurpose
 
 GOVERNED = (PURPOSE, *SETTINGS)

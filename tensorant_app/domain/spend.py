@@ -179,7 +179,7 @@ def tell(spend: Spend, now: datetime) -> str:
         case SpendState.ESTIMATED:
             return f"{spend.estimated} estimated · billing pending"
         case SpendState.SETTLED:
-            return f"{spend.actual} actual"
+            return f"{spend.actual} actual · settled"
     parts = [f"{spend.actual} actual so far", f"synced {_ago(spend.synced_at, now)}", "may still change"]
     if spend.unbilled:
         machines = "machine is" if spend.unbilled == 1 else "machines are"

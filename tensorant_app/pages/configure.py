@@ -20,7 +20,9 @@ from tensorant_app.components.stats import Fact, Share, big_number, data_list, m
 from tensorant_app.components.texts import meta, mono
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
-from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE, FormField, Section
+from tensorant_app.domain.form_fields import FormField, Section
+from tensorant_app.domain.place_form import FURTHER, NOT_BEFORE
+from tensorant_app.domain.run_form import BY_NAME, FIELDS, NAME, PURPOSE
 from tensorant_app.domain.run_presets import PRESETS
 from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.pages.configure_state import ConfigureState as State
@@ -166,6 +168,8 @@ def _question(name: str) -> rx.Component:
         is_default=None if name == "provider" else State.is_default[name],
         on_reset=State.reset_field(name),
     )
+    if name == NOT_BEFORE:
+        return rx.el.div(asked, style={"grid_column": "span 2"})
     return rx.cond(GpuListState.is_rented, asked, _locked(one)) if one.is_rented else asked
 
 
@@ -182,6 +186,16 @@ def _control(one: FormField, *, off: bool) -> rx.Component:
             checked=State.typed[one.name] == "on",
             on_change=None if off else lambda is_on: State.switch_to(one.name, is_on),
             disabled=True if off else ~_MAY,
+        )
+    if one.name in FURTHER:
+        return select(
+            one.name,
+            GpuListState.further,
+            value=State.typed[one.name],
+            on_change=lambda value: State.choose(one.name, value),
+            disabled=True if off else ~_MAY,
+            error=State.wrong[one.name],
+            placeholder="None",
         )
     if not one.choices:
         return _text(one.name, unit=one.unit, off=off)
@@ -211,7 +225,8 @@ def _text(name: str, *, unit: str = "", off: bool = False) -> rx.Component:
         name,
         default_value=State.typed[name],
         end=unit,
-        input_mode="" if name == NAME else "decimal",
+        input_mode="" if name in (NAME, NOT_BEFORE) else "decimal",
+        kind="datetime-local" if name == NOT_BEFORE else "text",
         disabled=True if off else ~_MAY,
         error="" if off else State.wrong[name],
         **events,

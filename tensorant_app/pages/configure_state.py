@@ -16,8 +16,10 @@ from tensorant_app.components.checks import CheckLine
 from tensorant_app.components.choices import Choice, Option
 from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.form_fields import OFF, ON
 from tensorant_app.domain.members import Caller
-from tensorant_app.domain.run_form import BY_NAME, OFF, ON, blank_form, complaints
+from tensorant_app.domain.place_form import FURTHER
+from tensorant_app.domain.run_form import BY_NAME, blank_form, complaints
 from tensorant_app.domain.run_presets import GOVERNED, apply_preset, preset_of
 from tensorant_app.log import log_failure
 from tensorant_app.pages.configure_words import (
@@ -36,7 +38,7 @@ from tensorant_app.pages.configure_words import (
 )
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.gpu_list import GpuListState
-from tensorant_app.services import drafts, estimates, gpus, previews, sessions
+from tensorant_app.services import drafts, estimates, gpus, previews, sessions, times
 from tensorant_app.services.drafts import BaselineChoice, FormView, VersionChoice
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.state import AppState, id_of
@@ -112,7 +114,8 @@ class ConfigureState(AppState):
         """The field is left: now say what is wrong in it."""
         if await self._see(sessions.who_am_i) is None or not self.me.may_prepare or name not in self.wrong:
             return None
-        self.wrong = {**self.wrong, name: complaints({**self.typed, name: value}).get(name, "")}
+        found = complaints({**self.typed, name: value}, times.now())
+        self.wrong = {**self.wrong, name: found.get(name, "")}
         return None if self.typed.get(name) == value else await self._take({name: value}, anew=False)
 
     @rx.event
@@ -120,7 +123,7 @@ class ConfigureState(AppState):
         """One of few answers; another version brings its own baseline along, and another place its own GPU."""
         changes = {name: value}
         if name == "provider":
-            changes["gpu_type"] = ""
+            changes |= dict.fromkeys(("gpu_type", *FURTHER), "")
         if name == "version":
             changes["baseline"] = next((str(b.id) for b in self._baselines if str(b.version_id) == value), "")
         return await self._take(changes, anew=False)
@@ -235,8 +238,10 @@ class ConfigureState(AppState):
     def _show(self, typed: dict[str, str], estimate: Estimate | None, *, anew: bool) -> None:
         self.typed, self.is_default = typed, default_marks(typed)
         self.preset, self.changed = preset_of(typed), changed_words(typed)
-        found = complaints(typed)
-        self.wrong = {name: found.get(name, "") if anew or self.wrong.get(name) else "" for name in NAMES}
+        found = complaints(typed, times.now())
+        # What is typed is judged when the field is left; a choice is whole at once, and depends on the others.
+        shown = {name for name in NAMES if anew or self.wrong.get(name) or name in FURTHER}
+        self.wrong = {name: found.get(name, "") if name in shown else "" for name in NAMES}
         self.stamp += int(anew)
         version = next((choice for choice in self._versions if str(choice.id) == typed["version"]), None)
         own = [b for b in self._baselines if str(b.version_id) == typed["version"]]

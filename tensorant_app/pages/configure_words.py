@@ -119,7 +119,8 @@ def rows_words(version: VersionChoice | None) -> str:
 def hint_of(name: str, is_default: bool) -> str:
     """The range, and the default where something else is typed."""
     field = BY_NAME[name]
-    return field.hint if is_default or not field.hint or field.choices else f"{field.hint}, default {field.default}"
+    says_default = not is_default and field.hint and field.default and not field.choices
+    return f"{field.hint}, default {field.default}" if says_default else field.hint
 
 
 def address_of(place: str, project: str) -> str:

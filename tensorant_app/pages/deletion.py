@@ -118,6 +118,6 @@ def delete_dialog() -> rx.Component:
         on_confirm=DeletionState.delete,
         error=AppState.error,
         reasons=AppState.reasons,
-        extra=if_(question.is_used, callout(uses, tone="amber")),
+        extra=if_(question.is_used, rx.el.div(callout(uses, tone="amber"), style={"margin_top": "14px"})),
         disabled=question.is_used,
     )

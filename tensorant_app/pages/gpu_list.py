@@ -13,14 +13,14 @@ from tensorant_app import routes
 from tensorant_app.components.buttons import button
 from tensorant_app.components.callouts import callout
 from tensorant_app.components.cards import fold, row
-from tensorant_app.components.choices import Choice
+from tensorant_app.components.choices import Choice, Option
 from tensorant_app.components.links import link
 from tensorant_app.components.texts import meta
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.connections import RUNPOD
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Caller
-from tensorant_app.domain.offers import Judged, Stock
+from tensorant_app.domain.offers import Judged, Problem, Stock
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.launch_words import say_money
 from tensorant_app.pages.lists import put
@@ -51,6 +51,8 @@ class GpuListState(AppState):
     """Those that could start now."""
     others: list[Choice] = []
     """Each with its reason."""
+    further: list[Option] = []
+    """What may be asked for where the chosen one cannot be had: also what nobody has free now."""
     is_connected: bool = False
     is_rented: bool = False
     """The form says RunPod."""
@@ -109,6 +111,7 @@ class GpuListState(AppState):
             self,
             choices=[_choice(one, view) for one in view.judged if one.problem is None],
             others=[_choice(one, view) for one in view.judged if one.problem is not None],
+            further=[_option(one) for one in view.judged if one.problem in (None, Problem.NO_STOCK)],
             is_connected=view.is_connected,
             is_rented=is_rented,
             age=_age(view),
@@ -139,6 +142,10 @@ def _choice(one: Judged, view: GpuListView) -> Choice:
         (memory, str(one.rate.per_hour), f"Cap (est.) {cap}"),
         one.problem is not None,
     )
+
+
+def _option(one: Judged) -> Option:
+    return Option(one.offer.gpu_type, f"{one.offer.label}, {one.rate}")
 
 
 def _note(one: Judged) -> str:

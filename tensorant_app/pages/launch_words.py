@@ -12,6 +12,9 @@ from tensorant_app.pages.words import span
 from tensorant_app.services.estimates import Estimate
 from tensorant_app.services.launches import LaunchView, RentedLaunch
 
+_MOMENT = timedelta(seconds=1)
+_ROUNDS_TO_NOTHING = "$0.00"
+
 
 @dataclass(frozen=True)
 class LaunchCard:
@@ -34,6 +37,8 @@ class LaunchCard:
     machine: str = "This computer"
     billed: str = "Nobody"
     at_limit: str = "It saves a checkpoint and stops as Needs recovery. Nothing is lost."
+    further: str = ""
+    """What is asked for where the machine cannot be had; empty where a refusal ends the launch."""
     queue: str = ""
     plan: str = ""
     confirm: str = "Start on this computer · free"
@@ -43,8 +48,7 @@ class LaunchCard:
 
 
 def card_of(view: LaunchView) -> LaunchCard:
-    held, slots, plan = view.slots_held, view.slots, view.estimate.plan
-    waits = "It waits as Queued, then the checks are looked at again." if held >= slots else "It starts at once."
+    plan = view.estimate.plan
     here = LaunchCard(
         run=str(view.run_id),
         project=str(view.project_id),
@@ -54,11 +58,24 @@ def card_of(view: LaunchView) -> LaunchCard:
         expected=say_time(view.estimate),
         source=view.estimate.source_words[:1].upper() + view.estimate.source_words[1:],
         limit=say_seconds(view.maximum_runtime.total_seconds()),
-        queue=f"{held} of {slots} slots are in use. {waits}",
-        plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {view.estimate.epochs} times",
+        queue=_queue(view),
+        plan=f"{plan.total_steps:,} steps over {view.estimate.rows:,} rows, {_times(view.estimate.epochs)}",
     )
     card = here if view.rented is None else _rented(here, view, view.rented)
     return card if view.trial is None else _trial(card, view.trial, view.estimate.rows)
+
+
+def _times(epochs: int) -> str:
+    return "once" if epochs == 1 else "twice" if epochs == 2 else f"{epochs} times"
+
+
+def _queue(view: LaunchView) -> str:
+    used = f"{view.slots_held} of {view.slots} slots are in use."
+    if view.not_before is not None:
+        return f"It waits as Queued until {view.not_before:%Y-%m-%d %H:%M} UTC, and then for a free slot. {used}"
+    is_full = view.slots_held >= view.slots
+    waits = "It waits as Queued, then the checks are looked at again." if is_full else "It starts at once."
+    return f"{used} {waits}"
 
 
 def _trial(card: LaunchCard, bounds: TrialSettings, rows: int) -> LaunchCard:
@@ -86,13 +103,24 @@ def _rented(here: LaunchCard, view: LaunchView, rented: RentedLaunch) -> LaunchC
         common,
         lead="RunPod bills your account from the moment the machine is asked for until its release is proved.",
         price=str(rented.rate.per_hour),
-        price_micros=rented.rate.per_hour.micros,
+        price_micros=(rented.dearest or rented.rate).per_hour.micros,
         cap=str(rented.cap),
+        further=_further(rented),
         cost=say_cost(view.estimate, rented),
         billed=billed_to(rented),
         at_limit=_at_limit(common.limit, rented),
         confirm=f"Launch GPU · about {rented.cap} if all time is used",
     )
+
+
+def _further(rented: RentedLaunch) -> str:
+    if not rented.wait:
+        return ""
+    hours = f"for up to {say_seconds(rented.wait.total_seconds())}"
+    if not rented.further:
+        return f"It is asked for again and again, {hours}; nothing is billed meanwhile."
+    others = ", ".join(f"{rented.count} × {label} at {rate}" for label, rate in rented.further)
+    return f"Asked for in turn, {hours}: {others}. The cap is the dearest one's."
 
 
 def _at_limit(limit: str, rented: RentedLaunch) -> str:
@@ -123,13 +151,22 @@ def say_cost(estimate: Estimate, rented: RentedLaunch) -> str:
 
 
 def say_money(low: Money, high: Money) -> str:
+    """Never $0.00 for what costs something."""
+    if high and str(high) == _ROUNDS_TO_NOTHING:
+        return "under $0.01"
+    if str(low) == _ROUNDS_TO_NOTHING and high:
+        return f"up to {high}"
     return str(low) if str(low) == str(high) else f"{low} – {high}"
 
 
 def say_time(estimate: Estimate) -> str:
-    """ "36 min – 48 min"; an en dash where nothing is known."""
+    """ "36 min – 48 min", "up to 3 s"; an en dash where nothing is known. Never 0 s: everything takes its time."""
     if estimate.shortest is None or estimate.longest is None:
         return "–"
+    if estimate.longest < _MOMENT:
+        return "under 1 s"
+    if estimate.shortest < _MOMENT:
+        return f"up to {say_span(estimate.longest)}"
     short, long = say_span(estimate.shortest), say_span(estimate.longest)
     return short if short == long else f"{short} – {long}"
 

@@ -18,7 +18,7 @@ from tensorant_app.pages.run_actions import READ_ONLY
 from tensorant_app.state import AppState
 
 
-def cleanup_panel(machine: Any, name: Any, *, is_rented: Any) -> rx.Component:
+def cleanup_panel(machine: Any, name: Any, *, is_rented: Any, may_retry: Any = True) -> rx.Component:
     retry = button(
         "Retry cleanup",
         kind="solid",
@@ -26,7 +26,7 @@ def cleanup_panel(machine: Any, name: Any, *, is_rented: Any) -> rx.Component:
         on_click=MachineActions.retry_cleanup(machine),
         disabled=~AppState.me.may_spend,
     )
-    return rx.fragment(_named(name), row(retry, _open_pod(is_rented), _viewer_reason(), wraps=True))
+    return rx.fragment(_named(name), row(if_(may_retry, retry), _open_pod(is_rented), _viewer_reason(), wraps=True))
 
 
 def checking_panel(name: Any, why_not: Any, twins: Any, *, is_rented: Any, on_confirm: Any, end: str) -> rx.Component:

@@ -6,9 +6,10 @@ from typing import Any
 
 import reflex as rx
 
+from tensorant_app import routes
 from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.callouts import callout, error_panel
-from tensorant_app.components.cards import card, choice
+from tensorant_app.components.cards import card, choice, row
 from tensorant_app.components.checks import checks
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import out_link
@@ -64,6 +65,7 @@ def trouble() -> rx.Component:
         ("needs_recovery", _recovery()),
         ("failed", _failed()),
         ("paused", _waits(S.trouble, _resume())),
+        ("lost_machine", _waits(S.trouble, _lost_machine())),
         ("unscored", _waits(S.trouble)),
         ("cancelled", callout(rx.el.b(S.trouble.what, class_name="strong"), " ", S.trouble.lost)),
         ("draft", card(checks(S.findings), title=S.trouble.what, right=[meta(S.trouble.story)])),
@@ -198,6 +200,15 @@ def _waits(trouble: Any, *actions: rx.Component) -> rx.Component:
         *actions,
         tone="amber",
     )
+
+
+def _lost_machine() -> rx.Component:
+    """The machine by its whole name, and what shortens the wait: proof that it is gone, another slot, or an end."""
+    cleanup = cleanup_panel(
+        S.machine.id, S.machine.name, is_rented=S.machine.is_rented, may_retry=S.machine.state == "release_failed"
+    )
+    more = button("More run slots", size="sm", href=routes.CONNECTIONS)
+    return rx.fragment(cleanup, row(more, if_(S.head.may_cancel, cancel_dialog("outline")), wraps=True))
 
 
 def _resume() -> rx.Component:

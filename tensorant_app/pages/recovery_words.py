@@ -76,8 +76,11 @@ def _hand_in(found: Recovery) -> str:
             "The Pod has not said that its adapter is finished. If /workspace/data/adapter.zip lies there all the same, "
             f"hand it in here. {checked}"
         )
+    what = "The adapter"
+    if found.unfinished:
+        what = f"The time was over before it was finished. The adapter of its newest checkpoint, step {found.unfinished:,},"
     return (
-        "The adapter lies on the stopped Pod as /workspace/data/adapter.zip. Start the Pod in RunPod, without a GPU if it "
+        f"{what} lies on the stopped Pod as /workspace/data/adapter.zip. Start the Pod in RunPod, without a GPU if it "
         "asks, open its terminal and send the file with runpodctl send /workspace/data/adapter.zip. Then hand it in here. "
         f"{checked} The Pod is deleted after that."
     )

@@ -133,6 +133,7 @@ def _launch_dialog() -> rx.Component:
         ],
         facts=[
             Fact("Machine", card.machine),
+            Fact("If none is free", card.further, shown=card.further != ""),
             Fact("Billed", card.billed, under=if_(card.is_rented, "The cap is an estimate, not a billing cap.", "")),
             Fact("At most", card.limit),
             Fact("At the limit", card.at_limit),

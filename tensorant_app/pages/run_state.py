@@ -17,6 +17,7 @@ from tensorant_app.components.steppers import Phase
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.runs import RunState
+from tensorant_app.domain.spend import SpendState
 from tensorant_app.pages import run_words as words
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.machine_card import Cost, Machine, cost_of, machine_of
@@ -48,6 +49,8 @@ from tensorant_app.state import AppState, Work, id_of
 
 _FRESH_LINES = 20
 _SAY_LOOKING_SECONDS = 15.0
+_BILL_SECONDS = 15.0
+_RESTS = frozenset({SpendState.NONE, SpendState.SETTLED})
 _BEFORE_STEPS = frozenset({RunState.QUEUED, RunState.LAUNCHING, RunState.PREPARING, RunState.TRAINING})
 _HALTED = frozenset({RunState.PAUSED, RunState.NEEDS_RECOVERY})
 
@@ -122,7 +125,8 @@ class RunPageState(AppState):
 
     @rx.event(background=True)
     async def watch(self) -> None:
-        """Once a second while something can still change by itself."""
+        """Once a second while something can still change by itself; then seldom, until its bill rests."""
+        pause = 1.0
         async with self:
             turn, address = self._turn, self._address()
             seen = self._seen()
@@ -130,14 +134,16 @@ class RunPageState(AppState):
         look: Work[Look] = lambda session, caller: _look(address, **seen)(session, caller)  # noqa: E731
 
         async def show(found: Look) -> bool:
+            nonlocal pause
             if self._turn != turn or self._address() != address:
                 return False
             self._show(found)
             seen.update(self._seen())
             await self._attend(found.run)
-            return not found.run.is_settled
+            pause = _BILL_SECONDS if found.run.is_settled else 1.0
+            return not found.run.is_settled or found.run.spend.state not in _RESTS
 
-        await self._watch(look, show)
+        await self._watch(look, show, every=lambda: pause)
 
     @rx.event
     async def cancel(self) -> None:

@@ -14,9 +14,11 @@ from tensorant_app.domain.gate import Metric
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
 from tensorant_app.domain.steps import Cause
+from tensorant_app.pages import waiting_words
 from tensorant_app.pages.words import exact
 from tensorant_app.services.logs import Happening
 from tensorant_app.services.run_details import RunDetails, SettingView
+from tensorant_app.services.waiting import WaitsFor
 
 _WORKS = frozenset(
     {
@@ -161,7 +163,7 @@ def numbers_of(run: RunDetails) -> Numbers:
     now = run.progress
     counts_rows = now.total and not (run.state is RunState.TRAINING or run.is_final)
     return Numbers(
-        remaining=f"about {say_seconds(now.remaining)}" if now.remaining is not None else "",
+        remaining=_remaining(now.remaining),
         elapsed=say_seconds(now.elapsed) if now.elapsed is not None else "",
         maximum=say_seconds(run.maximum_runtime.total_seconds()),
         used=say_seconds(run.seconds_used) if run.seconds_used else "",
@@ -178,6 +180,12 @@ def numbers_of(run: RunDetails) -> Numbers:
         baseline_exact=_percent(run.origin.baseline_scores.get("exact_match")),
         baseline_likely=_percent(run.origin.baseline_scores.get("likelihood")),
     )
+
+
+def _remaining(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"about {say_seconds(seconds)}" if seconds >= 1 else "any moment now"
 
 
 def phases_of(run: RunDetails) -> list[Phase]:
@@ -225,7 +233,9 @@ def findings_of(run: RunDetails) -> list[CheckLine]:
 
 
 def machine_trouble_of(run: RunDetails) -> Trouble:
-    """A machine that nobody has proved gone or there: it may cost money."""
+    """A machine that nobody has proved gone or there: it may cost money. The panel of a run that waits for it says more."""
+    if _waits_for_lost(run):
+        return Trouble()
     if run.machine is not None and run.machine.state is MachineState.RELEASE_FAILED:
         story = "Tensorant keeps asking for its release until it is proved gone. Its slot stays taken until then."
         return Trouble("release_failed", "The machine's release is not confirmed.", story, run.machine.sentence or "")
@@ -245,6 +255,9 @@ def trouble_of(run: RunDetails) -> Trouble:
     match run.state:
         case RunState.DRAFT if run.findings and said:
             return Trouble("draft", "The launch was returned by the checks.", "Nothing was started and nothing spent.")
+        case RunState.QUEUED if _waits_for_lost(run) and run.waiting is not None:
+            what = "The next attempt waits for the lost machine."
+            return Trouble("lost_machine", what, waiting_words.story_of(run.waiting), kept)
         case RunState.NEEDS_RECOVERY:
             return Trouble("needs_recovery", "Recover this run", said, kept)
         case RunState.PAUSED:
@@ -260,6 +273,11 @@ def trouble_of(run: RunDetails) -> Trouble:
         case RunState.ADAPTER_READY if run.evaluation_id is not None:
             return Trouble("unscored", "The adapter is safe, and it has no score.", said, kept)
     return Trouble()
+
+
+def _waits_for_lost(run: RunDetails) -> bool:
+    is_in_doubt = run.machine is not None and run.machine.state is MachineState.ASKED
+    return run.waiting is not None and run.waiting.what is WaitsFor.LOST_MACHINE and not is_in_doubt
 
 
 def say_rule(metric: str, margin: float, min_rows: int) -> str:
@@ -286,8 +304,8 @@ def _line(run: RunDetails) -> str:
         return f"Step {now.step:,} of {now.total_steps:,}"
     if run.state in {RunState.PREPARING, RunState.EVALUATING} and now.total:
         return f"{now.done:,} of {now.total:,} rows"
-    if run.state is RunState.QUEUED and not run.sentence:
-        return "Checks run, then it waits for a slot"
+    if run.waiting is not None:
+        return waiting_words.line_of(run, run.waiting)
     return run.sentence or ""
 
 

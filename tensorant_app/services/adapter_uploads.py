@@ -169,7 +169,17 @@ def note_accepted(session: Session, upload_id: UUID, adapter: TakenAdapter) -> N
         row.state, row.reason = AdapterUploadState.REFUSED, "The run no longer needs recovery."
         return
     row.state = AdapterUploadState.ACCEPTED
-    adapters.recover(session, run, adapter, "The uploaded adapter.zip was checked and taken.")
+    adapters.recover(session, run, adapter, f"The uploaded adapter.zip was checked and taken.{_unfinished(adapter)}")
+
+
+def _unfinished(adapter: TakenAdapter) -> str:
+    """A warning where it says of itself that the run's time was over before it was finished."""
+    facts = adapter.manifest.facts
+    if not facts.get("unfinished"):
+        return ""
+    step, total = facts.get("step"), facts.get("total_steps")
+    of = f" of step {step} of {total}" if total else f" of step {step}"
+    return f" It is not finished: it is the checkpoint{of}. Score it before you use it."
 
 
 def note_refused(session: Session, upload_id: UUID, reason: str) -> None:

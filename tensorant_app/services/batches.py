@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import gc
-import io
+import mmap
 import multiprocessing
 import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Record, Row, RowError, read_record
-from tensorant_app.domain.json_lines import Tally, read_json_lines
+from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Row, RowError, moved, read_record
+from tensorant_app.domain.json_lines import Tally, read_json_lines, too_long
 from tensorant_app.domain.layouts import ColumnMapping
-from tensorant_app.services.fast_rows import read_plain_row
-from tensorant_app.services.summaries import Summary
+from tensorant_app.services.fast_rows import read_plain
 
 BATCH_BYTES = 1024 * 1024
 WORKERS = 2
@@ -44,31 +46,65 @@ ROWS_SCHEMA = pa.schema(
 """The fields of `Row`, in order."""
 
 
+class Stretch(NamedTuple):
+    """Whole lines of a file, as places of bytes: who reads them opens the file."""
+
+    path: Path
+    start: int
+    end: int
+
+
 @dataclass(slots=True)
 class Batch:
     """Rows and faults of some lines; `refused` is the last thing of a file."""
 
-    table: bytes = b""
-    """An Arrow stream of `ROWS_SCHEMA`."""
-    summary: Summary = field(default_factory=Summary)
+    table: Path
+    """An Arrow stream of `ROWS_SCHEMA`, its rows and lines counted from the batch's beginning. A file is handed over
+    with less work than a pipe takes, and is read where it lies."""
     errors: list[RowError] = field(default_factory=list)
     refused: FileError | None = None
-    last_row: int = 0
+    rows: int = 0
+    lines: int = 0
     blank_lines: int = 0
+    before: tuple[int, int] = (0, 0)
+    """Rows and lines of the file before it."""
 
     def open(self) -> pa.Table:
-        return pa.ipc.open_stream(pa.py_buffer(self.table)).read_all()
+        """Once: the file's name goes, and its pages with the table."""
+        table = pa.ipc.open_stream(pa.memory_map(str(self.table))).read_all()
+        self.table.unlink()
+        for n, before in enumerate(self.before):
+            table = table.set_column(n, ROWS_SCHEMA[n], pc.add(table.column(n), before))
+        return table
+
+    def place(self, rows: int, lines: int) -> None:
+        """Say what stands before it; its faults are named by their numbers in the file from now on."""
+        self.before = rows, lines
+        self.errors = [moved(error, rows, lines) for error in self.errors]
+        if self.refused is not None:
+            self.refused = too_long(f"Line {lines + self.lines + 1}")
 
 
-def read_batches(pieces: Iterator[bytes], mapping: ColumnMapping) -> Iterator[Batch]:
-    """UTF-8 text in pieces, in order. A worker that dies, mostly for want of memory, is a `MemoryError`."""
+def read_batches(parts: Iterable[bytes | Stretch], mapping: ColumnMapping, folder: Path) -> Iterator[Batch]:
+    """Whole lines in UTF-8, in order; their tables lie in `folder` until they are opened.
+
+    A worker that dies, mostly for want of memory, is a `MemoryError`.
+    """
+    rows = lines = 0
+    for batch in _in_order(parts, mapping, folder):
+        batch.place(rows, lines)
+        rows, lines = rows + batch.rows, lines + batch.lines
+        yield batch
+
+
+def _in_order(parts: Iterable[bytes | Stretch], mapping: ColumnMapping, folder: Path) -> Iterator[Batch]:
     waiting: deque[Future[Batch]] = deque()
     with ProcessPoolExecutor(
         WORKERS, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
     ) as pool:
         try:
-            for lines, row, line in _numbered(pieces):
-                waiting.append(pool.submit(read_batch, lines, row, line, mapping))
+            for n, part in enumerate(parts):
+                waiting.append(pool.submit(read_batch, part, mapping, folder / f".batch-{n}"))
                 while len(waiting) > _WAITING:
                     yield waiting.popleft().result()
             while waiting:
@@ -91,23 +127,47 @@ def _end_with(parent: int) -> None:
     os._exit(1)
 
 
-def read_batch(lines: bytes, row: int, line: int, mapping: ColumnMapping) -> Batch:
-    """Whole lines; `row` and `line` are the last numbers before them."""
-    tally, rows, batch = Tally(), list[Row](), Batch(last_row=row)
-    for record in read_json_lines([lines], tally, row=row, line=line):
+_Stored = tuple[int, int | None, bytes, bytes, bytes, bytes, int, str]
+"""The fields of `Row`, its text and its hash as bytes."""
+
+
+def read_batch(part: bytes | Stretch, mapping: ColumnMapping, table: Path) -> Batch:
+    tally, rows, batch = Tally(), list[_Stored](), Batch(table)
+    for record in read_json_lines([part if isinstance(part, bytes) else _bytes_of(part)], tally):
         if isinstance(record, FileError):
             batch.refused = record
             break
-        batch.last_row = record.row
-        read = read_plain_row(record) or read_record(record, mapping)
+        batch.rows, line, body = record
+        plain = read_plain(body) if isinstance(body, bytes) else None
+        if plain is not None:
+            rows.append((batch.rows, line, *plain, ""))
+            continue
+        read = read_record(record, mapping)
         if isinstance(read, Row):
-            rows.append(read)
+            rows.append(_as_stored(read))
         else:
             batch.errors += read
-    batch.summary.add(*rows)
-    batch.blank_lines = tally.blank_lines
-    batch.table = _packed(rows)
+    batch.lines, batch.blank_lines = tally.lines, tally.blank_lines
+    _write(rows, table)
     return batch
+
+
+def _bytes_of(part: Stretch) -> bytes:
+    with part.path.open("rb") as file:
+        file.seek(part.start)
+        return file.read(part.end - part.start)
+
+
+def _as_stored(row: Row) -> _Stored:
+    number, line, example, sha256, *others = row
+    return number, line, example.encode(), bytes.fromhex(sha256), *others  # type: ignore[return-value]
+
+
+def _write(rows: Sequence[_Stored], path: Path) -> None:
+    columns = [list(column) for column in zip(*rows, strict=True)] or [[] for _ in ROWS_SCHEMA]
+    columns[3] = [sha256.hex() for sha256 in columns[3]]
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, ROWS_SCHEMA) as stream:
+        stream.write_table(pa.table(columns, schema=ROWS_SCHEMA))
 
 
 def table_of(rows: list[Row]) -> pa.Table:
@@ -115,29 +175,29 @@ def table_of(rows: list[Row]) -> pa.Table:
     return pa.table(columns, schema=ROWS_SCHEMA)
 
 
-def _packed(rows: list[Row]) -> bytes:
-    packed = io.BytesIO()
-    with pa.ipc.new_stream(packed, ROWS_SCHEMA) as stream:
-        stream.write_table(table_of(rows))
-    return packed.getvalue()
+def stretches_of(path: Path, begin: int, tell: Callable[[int], None] = lambda at: None) -> Iterator[Stretch]:
+    """Of a file of UTF-8 text from that byte on; `tell` hears how far it was handed out."""
+    size = path.stat().st_size
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
+        while begin < size:
+            end = _end_of(text, begin, size)
+            yield Stretch(path, begin, end)
+            begin = end
+            tell(begin)
 
 
-def _numbered(pieces: Iterable[bytes]) -> Iterator[tuple[bytes, int, int]]:
-    """Whole lines of about a batch, with the numbers of the row and the line before them."""
-    row = line = 0
-    for lines in _batched(pieces):
-        yield lines, row, line
-        if lines.count(b"\r") == lines.count(b"\r\n"):
-            line += lines.count(b"\n")
-            row += sum(map(bool, map(bytes.strip, lines.split(b"\n"))))
-        else:
-            tally = Tally()
-            row += sum(isinstance(record, Record) for record in read_json_lines([lines], tally))
-            line += tally.lines
+def _end_of(text: mmap.mmap, begin: int, size: int) -> int:
+    """Behind the last line end of about a batch, or behind the next one within the longest row that is read."""
+    end = begin + BATCH_BYTES
+    if end >= size:
+        return size
+    last = min(begin + 2 * ROW_LIMIT, size)
+    cut = 1 + text.rfind(b"\n", begin, end) or 1 + text.find(b"\n", end, last)
+    return cut or 1 + text.rfind(b"\r", begin, last) or last
 
 
-def _batched(pieces: Iterable[bytes]) -> Iterator[bytes]:
-    """Cut behind line ends, where there are any within the longest row that is read."""
+def parts_of(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same of text that comes in pieces: cut behind line ends, where there are any within the longest row."""
     held: list[bytes] = []
     length = 0
     for piece in pieces:

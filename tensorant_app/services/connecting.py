@@ -27,7 +27,7 @@ from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.machines import HOLDS_SLOT
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.providers.base import FileStore, Provider
-from tensorant_app.services import accounts
+from tensorant_app.services import accounts, offers
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import find_connection, provider_for, volume_for
 from tensorant_app.services.lookup import own_row
@@ -120,6 +120,7 @@ def save_connection(session: Session, caller: Caller, kind: ConnectionKind, type
     if kind is ConnectionKind.RUNPOD_COMPUTE:
         # What the key before was not allowed to delete is asked for at once, not at the end of a pause.
         accounts.look_again(session, row.id)
+        offers.ask_anew(session, row.id)
     write_audit(
         session, caller, action, row.id, kind=kind.value, last_four=row.last_four, volume=shown.get("volume_id")
     )

@@ -90,6 +90,15 @@ def read_text(opened: Opened, tell: Callable[[int], None] = lambda at: None) -> 
             yield piece
 
 
+def text_begins(opened: Opened) -> int | None:
+    """At which byte of the file itself its UTF-8 text begins; None where it has to be unpacked or decoded first."""
+    if opened.wrapping is not Wrapping.NONE:
+        return None
+    with opened.path.open("rb") as file:
+        encoding, skipped = _encoding_of(file.read(4))
+    return skipped if encoding is None else None
+
+
 def _named(kind: FileKind | Wrapping | str) -> str:
     return kind.value if isinstance(kind, FileKind | Wrapping) else kind
 

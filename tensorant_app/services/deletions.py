@@ -72,7 +72,7 @@ def uses_of_version(session: Session, version_id: UUID) -> list[str]:
         select(Evaluation).where(col(Evaluation.version_id) == version_id).order_by(col(Evaluation.created_at))
     )
     return [
-        *(f"Run {run.name} is {run.state.value.replace('_', ' ')}." for run in runs),
+        *(f"Run {run.name} ({run.state.value.replace('_', ' ')}) uses it." for run in runs),
         *(f"An evaluation ({one.kind.value}) of it is {one.state.value}." for one in evaluations),
     ]
 

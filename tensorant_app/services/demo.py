@@ -138,7 +138,7 @@ def prepare(caller: Caller, base: Base, recipe: Recipe, tell: Tell) -> Prepared:
 
 def train(caller: Caller, prepared: Prepared, recipe: Recipe, tell: Tell, began: float) -> Outcome:
     """Draft, launch, training, evaluation, gate; `began` is on the monotonic clock."""
-    run_id = _launch(caller, prepared.version_id, prepared.baseline_id, recipe, tell)
+    run_id = _launch(caller, prepared, recipe, tell)
     _follow(caller, run_id, tell)
     return _outcome(caller, run_id, prepared.baseline_id, time.monotonic() - began)
 
@@ -205,24 +205,29 @@ def _baseline(caller: Caller, version_id: UUID, tell: Tell) -> UUID:
     return evaluation_id
 
 
-def _launch(caller: Caller, version_id: UUID, baseline_id: UUID, recipe: Recipe, tell: Tell) -> UUID:
-    tell("Run: draft, readiness checks, launch")
+def draft(caller: Caller, prepared: Prepared, recipe: Recipe) -> UUID:
+    """The run as the recipe wants it, saved and not launched."""
     with unit_of_work() as session:
-        run_id = runs.save_draft(
+        return runs.save_draft(
             session,
             caller,
             name="Demo",
-            version_id=version_id,
-            baseline_id=baseline_id,
+            version_id=prepared.version_id,
+            baseline_id=prepared.baseline_id,
             settings=recipe.settings,
             placement=recipe.placement,
         )
+
+
+def _launch(caller: Caller, prepared: Prepared, recipe: Recipe, tell: Tell) -> UUID:
+    tell("Run: draft, readiness checks, launch")
+    run_id = draft(caller, prepared, recipe)
     with reading() as session:
         rented = launches.show_launch(session, caller, run_id).rented
     if rented is not None:
         tell(f"  {rented.count} × {rented.label} at {rented.rate}, billed to the key that ends in {rented.account}")
     with unit_of_work() as session:
-        runs.launch_run(session, caller, run_id, shown_price=rented.rate if rented else None)
+        runs.launch_run(session, caller, run_id, shown_price=rented.dearest if rented else None)
     return run_id
 
 

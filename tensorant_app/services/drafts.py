@@ -17,7 +17,7 @@ from tensorant_app.db.session import now_of
 from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.evaluations import EvaluationKind, EvaluationState
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.domain.place_form import read_placement, type_placement
+from tensorant_app.domain.place_form import NOT_BEFORE, read_placement, type_placement
 from tensorant_app.domain.run_form import (
     LONGEST_TEXT,
     NAME,
@@ -124,7 +124,7 @@ def save_form(session: Session, caller: Caller, project_id: UUID, typed: Mapping
     """The draft made of the form, or `Invalid` with every field that cannot be used; the form is done with then."""
     caller.require(Permission.PREPARE)
     own_row(session, caller, Project, project_id, "project")
-    wrong = complaints(typed)
+    wrong = complaints(typed, now_of(session))
     version = _chosen_version(session, typed.get("version", ""), project_id)
     baseline = _chosen_baseline(session, typed.get("baseline", ""), project_id)
     wrong |= _name_complaint(typed.get(NAME, ""))
@@ -209,7 +209,7 @@ def copy_to_form(session: Session, caller: Caller, run_id: UUID) -> UUID:
     run = own_row(session, caller, Run, run_id, "run")
     chosen = {"version": str(run.version_id), "baseline": str(run.baseline_id), PURPOSE: run.purpose.value}
     name = _free_name(session, run.project_id, run.name)
-    typed = type_settings({**run.settings, **(run.trial or {})}) | type_placement(run.placement)
+    typed = type_settings({**run.settings, **(run.trial or {})}) | type_placement(run.placement) | {NOT_BEFORE: ""}
     keep_form(session, caller, run.project_id, {**blank_form(), **typed, **chosen, NAME: name})
     return run.project_id
 

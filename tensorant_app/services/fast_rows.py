@@ -5,6 +5,8 @@ A row taken here is byte for byte the one that the strict reading makes; a test 
 
 from __future__ import annotations
 
+import re
+from functools import lru_cache
 from hashlib import sha256
 from typing import Literal
 
@@ -28,33 +30,53 @@ _ENCODER = msgspec.json.Encoder()
 _SORTED = msgspec.json.Encoder(order="sorted")
 
 
+_UNSURE = re.compile(rb"\\u00(?:00|22)")
+"""Escapes of NUL, which no row may hold, and of quotation marks, which are counted."""
+
+Plain = tuple[bytes, bytes, bytes, bytes, int]
+"""What `Row` says of an example, in bytes: its text, sha256, copy key and question key; and the reply's length."""
+
+
 def read_plain_row(record: Record) -> Row | None:
     """None where the strict reading has to look, whatever the reason."""
-    body = record.body
-    if not isinstance(body, bytes):
+    plain = read_plain(record.body) if isinstance(record.body, bytes) else None
+    if plain is None:
         return None
+    text, sha256, copy, question, length = plain
+    return Row(record.row, record.line, text.decode(), sha256.hex(), copy, question, length)
+
+
+def read_plain(body: bytes) -> Plain | None:
+    """The same of a row's JSON text."""
     try:
         chat = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    messages = chat.messages
-    roles: list[str] = [message.role for message in messages]
-    texts = [message.content for message in messages]
-    if not messages or not _in_order(roles, texts):
+    roles: list[str] = [message.role for message in chat.messages]
+    texts = [message.content for message in chat.messages]
+    if not _is_in_order(roles, texts):
         return None
     text = _ENCODER.encode(chat)
-    # The shortest way to write the row: with no other sign than spaces beyond it, no key can stand twice.
-    if len(body) - body.count(b" ") != len(text) - text.count(b" ") or b"\\u0000" in text:
+    # A key that stands twice brings quotation marks that the shortest way to write the row does without.
+    if body.count(b'"') != text.count(b'"') or _UNSURE.search(body):
         return None
     copy, question = keys_of_texts(roles, texts)
-    digest = sha256(_SORTED.encode(chat)).hexdigest()
-    return Row(record.row, record.line, text.decode(), digest, copy, question, len(texts[-1]))
+    return text, sha256(_SORTED.encode(chat)).digest(), copy, question, len(texts[-1])
 
 
-def _in_order(roles: list[str], texts: list[str]) -> bool:
+def _is_in_order(roles: list[str], texts: list[str]) -> bool:
     """Begins with a question, ends with a reply, and no reply is empty."""
-    if roles[-1] != "assistant" or "user" not in roles or roles.index("assistant") < roles.index("user"):
-        return False
-    return not any(
-        role == "assistant" and (not text or text.isspace()) for role, text in zip(roles, texts, strict=True)
-    )
+    replies = _replies(tuple(roles))
+    for n in replies:
+        if not texts[n] or texts[n].isspace():
+            return False
+    return bool(replies)
+
+
+@lru_cache(maxsize=1_000)
+def _replies(roles: tuple[str, ...]) -> tuple[int, ...]:
+    """Where they stand; none where the turns have no order that is surely right."""
+    first = next((role for role in roles if role != "system"), None)
+    if first != "user" or roles[-1] != "assistant":
+        return ()
+    return tuple(n for n, role in enumerate(roles) if role == "assistant")

@@ -17,9 +17,9 @@ from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.domain.offers import NEVER, Judged, Wanted, judge_all
-from tensorant_app.domain.place_form import COUNTS, LIMITS, place_complaints
+from tensorant_app.domain.place_form import COUNTS, FURTHER, LIMITS, place_complaints
 from tensorant_app.domain.placement import Placement
-from tensorant_app.domain.readiness import memory_needed
+from tensorant_app.domain.readiness import BYTES_PER_PARAMETER, memory_needed
 from tensorant_app.domain.run_form import read_settings, read_trial
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.trials import TrialSettings
@@ -42,11 +42,14 @@ class GpuListView:
     count: int
     chosen: Judged | None
     runtime: timedelta
+    further: Sequence[Judged] = ()
+    """Asked for in turn where the chosen one cannot be had."""
 
     @property
     def cap(self) -> Money | None:
-        """Cap (est.) of the chosen one: its price if all of the maximum runtime is used."""
-        return self.chosen.rate.cost_of(self.runtime) if self.chosen else None
+        """Cap (est.): the price of the dearest choice if all of the maximum runtime is used."""
+        dearest = max((one.rate for one in [self.chosen, *self.further] if one), default=None)
+        return dearest.cost_of(self.runtime) if self.chosen and dearest else None
 
 
 def list_gpus(session: Session, caller: Caller, project_id: UUID, typed: Mapping[str, str]) -> GpuListView:
@@ -67,8 +70,8 @@ def default_place(session: Session, project: Project, typed: Mapping[str, str]) 
     return _complete(session, project, {**typed, "provider": name, "gpu_type": ""})
 
 
-def judge_placement(session: Session, project: Project, method: str, placement: Placement) -> Judged | None:
-    """The chosen type as the catalog has it now; None where it is not in it, or nothing is connected."""
+def judge_placement(session: Session, project: Project, method: str, placement: Placement) -> list[Judged | None]:
+    """Its choices as the catalog has them now; None for one that is not in it, or where nothing is connected."""
     catalog = catalog_of(session, project.organization_id, placement.gpu_count)
     offers = catalog.offers if catalog else []
     return pick(judge_all(offers, want(session, project, method, placement), switched_off(session)), placement)
@@ -79,9 +82,10 @@ def want(session: Session, project: Project, method: str, placement: Placement) 
     return _wanted(session, project, method, placement.gpu_count, limit)
 
 
-def pick(judged: Sequence[Judged], placement: Placement) -> Judged | None:
-    """The placement's first choice."""
-    return next((one for one in judged if one.offer.gpu_type in placement.gpu_types[:1]), None)
+def pick(judged: Sequence[Judged], placement: Placement) -> list[Judged | None]:
+    """The placement's choices in their order; one None where it names no GPU at all."""
+    by_type = {one.offer.gpu_type: one for one in judged}
+    return [by_type.get(gpu_type) for gpu_type in placement.gpu_types] or [None]
 
 
 def require_usable(session: Session, project: Project, method: str, placement: Placement) -> None:
@@ -93,12 +97,15 @@ def require_usable(session: Session, project: Project, method: str, placement: P
     catalog = catalog_of(session, project.organization_id, placement.gpu_count)
     if catalog is None or catalog.seen_at is None:
         raise Invalid({"gpu_type": "RunPod's offers are not known yet. Try again in a few seconds."})
-    found = judge_placement(session, project, method, placement)
-    chosen = placement.gpu_types[0] if placement.gpu_types else ""
-    if found is None:
-        raise Invalid({"gpu_type": f"RunPod does not offer {chosen or 'this GPU'}. Choose one of the list."})
-    if found.problem in NEVER:
-        raise Invalid({"gpu_type": f"{found.offer.label} cannot be used. {found.sentence}"})
+    wrong = {}
+    judged = judge_placement(session, project, method, placement)
+    for field, chosen, found in zip(("gpu_type", *FURTHER), placement.gpu_types or ("",), judged, strict=False):
+        if found is None:
+            wrong[field] = f"RunPod does not offer {chosen or 'this GPU'}. Choose one of the list."
+        elif found.problem in NEVER:
+            wrong[field] = f"{found.offer.label} cannot be used. {found.sentence}"
+    if wrong:
+        raise Invalid(wrong)
 
 
 def _list(session: Session, project: Project, typed: Mapping[str, str]) -> GpuListView:
@@ -108,8 +115,10 @@ def _list(session: Session, project: Project, typed: Mapping[str, str]) -> GpuLi
         return GpuListView(False, [], None, "", count, None, runtime)
     wanted = _wanted(session, project, typed.get("method", "lora"), count, _limit(typed))
     judged = judge_all(catalog.offers, wanted, switched_off(session))
-    chosen = next((one for one in judged if one.offer.gpu_type == typed.get("gpu_type")), None)
-    return GpuListView(True, judged, catalog.seen_at, catalog.trouble, count, chosen, runtime)
+    by_type = {one.offer.gpu_type: one for one in judged}
+    chosen = by_type.get(typed.get("gpu_type", ""))
+    further = [by_type[typed[name]] for name in FURTHER if typed.get(name) in by_type]
+    return GpuListView(True, judged, catalog.seen_at, catalog.trouble, count, chosen, runtime, further)
 
 
 def _complete(session: Session, project: Project, typed: Mapping[str, str]) -> dict[str, str]:
@@ -129,7 +138,7 @@ def _wanted(session: Session, project: Project, method: str, count: int, limit: 
     return Wanted(
         count,
         limit,
-        memory_needed(project.base_parameters, method if method in ("lora", "qlora") else "lora"),
+        memory_needed(project.base_parameters, method if method in BYTES_PER_PARAMETER else "lora"),
         storage.shown["data_center"] if storage else None,
         _last_type(session, project, method),
     )

@@ -75,7 +75,7 @@ def read_rows(
     """The strict reading alone: rows, errors, and what the whole file shows; of a vision project its images too."""
     progress = Progress(folder, source.stat().st_size, "reading")
     reading = Reading(
-        source, mapping=mapping, tell=progress.tell, shares_work=True, with_images=with_images, keep=folder
+        source, mapping=mapping, tell=progress.tell, shares_in=folder, with_images=with_images, keep=folder
     )
     summary, last_bad, rejected, warnings = Summary(), 0, 0, 0
     with (
@@ -87,10 +87,10 @@ def read_rows(
             match found:
                 case Row():
                     rows.add(found)
-                case Batch(errors=faults):
+                case Batch():
                     rows.add_batch(found)
-                    rejected += len({fault.row for fault in faults})
-                    for fault in faults:
+                    rejected += len({fault.row for fault in found.errors})
+                    for fault in found.errors:
                         _write(errors, fault)
                 case RowError():
                     rejected += found.row != last_bad
@@ -146,7 +146,10 @@ class _Rows:
 
     def __init__(self, path: Path, summary: Summary) -> None:
         self._summary = summary
-        self._writer = pq.ParquetWriter(path, ROWS_SCHEMA, compression="zstd")
+        # Texts, hashes and keys hardly ever repeat: a dictionary of them is made and thrown away.
+        self._writer = pq.ParquetWriter(
+            path, ROWS_SCHEMA, compression="zstd", use_dictionary=["places"], write_statistics=["row", "line"]
+        )
         self._pool = ThreadPoolExecutor(1)
         self._pending: Future[None] | None = None
         self._batch: list[Row] = []
@@ -161,17 +164,16 @@ class _Rows:
     def flush(self) -> None:
         if not self._batch:
             return
-        self._summary.add(*self._batch)
         table = table_of(self._batch)
         self._batch.clear()
         self._length = 0
         self._write(table)
 
     def add_batch(self, batch: Batch) -> None:
-        self._summary.extend(batch.summary)
         self._write(batch.open())
 
     def _write(self, table: pa.Table) -> None:
+        self._summary.take(table)
         self._wait()
         self._pending = self._pool.submit(self._writer.write_table, table)
 
@@ -204,7 +206,7 @@ class Progress:
             self._next = at + _TELL_SECONDS
             part = min(done / self._total, 1.0)
             percent = self._from + int(part * (self._to - self._from))
-            write_file(self._path, json.dumps({"done": percent, "total": 100, "step": self._step}))
+            write_file(self._path, json.dumps({"done": percent, "total": 100, "step": self._step}), is_durable=False)
 
 
 def _write(file: Any, found: RowError | Notice) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timedelta
@@ -270,6 +271,7 @@ def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None
 
 _LOCAL_TRIES = 3
 _UNCONFIRMED_TRIES = 3
+_PROVIDER_ID = re.compile("[A-Za-z0-9_-]{1,64}")
 
 
 def note_look(session: Session, machine_id: UUID, look: Look, rules: ProofRules) -> datetime | None:
@@ -326,11 +328,22 @@ def _note_report(machine: Machine, look: Look, now: datetime) -> bool:
         machine.status = asdict(look.status)
         machine.started_at = machine.started_at or now
         machine.boots = max(machine.boots, look.status.boot)
+        _learn_id(machine, look.status.provider_id)
     if look.result is not None:
         machine.result = asdict(look.result)
         machine.started_at = machine.started_at or now
     after = machine.status["phase"] if machine.status else None
     return before != after or had_result != (machine.result is not None)
+
+
+def _learn_id(machine: Machine, told: str) -> None:
+    """Of one that the provider has not listed: its bill can be read by the id that it tells itself.
+
+    Never deleted by it: a file on a volume must not name what is deleted.
+    """
+    if machine.connection_id is not None and machine.provider_id is None and _PROVIDER_ID.fullmatch(told):
+        machine.provider_id = told
+        machine.billed_ids = sorted({*machine.billed_ids, told})
 
 
 def _note_presence(machine: Machine, sighting: Sighting) -> None:

@@ -89,6 +89,13 @@ def refresh_offers(session: Session, caller: Caller, count: int) -> None:
     _look(session, caller, count, again=True)
 
 
+def ask_anew(session: Session, connection_id: UUID) -> None:
+    """The account has another key: whatever is known of it is asked for at once, and for one GPU where nothing is."""
+    for row in session.exec(select(OfferList).where(OfferList.connection_id == connection_id)):
+        row.wanted_at = now_of(session)
+    promise(session, REFRESH, connection_id)
+
+
 def read_refresh(session: Session, connection_id: UUID) -> RefreshTask | None:
     """None where the account was removed; `AuthFailed` where its key cannot be opened."""
     connection = session.get(Connection, connection_id)

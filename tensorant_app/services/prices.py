@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 
@@ -28,14 +29,23 @@ class RentedLaunch:
     count: int
     rate: HourlyRate | None
     """Of the whole machine by the catalog; None where the type is no longer in it."""
+    further: Sequence[tuple[str, HourlyRate]]
+    """Label and price of what is asked for in turn where it cannot be had."""
+    wait: timedelta
+    """For so long; zero where a refusal ends the launch."""
     cap: Money | None
-    """Cap (est.): if all of the maximum runtime is used. Not a billing cap."""
+    """Cap (est.): if all of the maximum runtime is used on the dearest of them. Not a billing cap."""
     data_center: str
     account: str
     """The last four characters of the key whose account is billed; empty where none is connected."""
     budget: Budget
     own_disk_month: Money | None
     """What its disk costs while it is stopped, where no network volume takes its files; None where one does."""
+
+    @property
+    def dearest(self) -> HourlyRate | None:
+        """The most that an hour can come to; None where the first choice is no longer on offer."""
+        return max((self.rate, *(rate for _, rate in self.further))) if self.rate else None
 
 
 def rented_launch(session: Session, run: Run, runtime: timedelta = timedelta(0)) -> RentedLaunch | None:
@@ -50,7 +60,9 @@ def rented_at(
     """The same for any use of a machine."""
     if place.provider != RUNPOD:
         return None
-    judged = gpus.judge_placement(session, project, method, place)
+    judged, *others = gpus.judge_placement(session, project, method, place)
+    further = [(one.offer.label, one.rate) for one in others if one]
+    dearest = max((judged.rate, *(rate for _, rate in further))) if judged else None
     compute = find_connection(session, project.organization_id, ConnectionKind.RUNPOD_COMPUTE)
     storage = find_connection(session, project.organization_id, ConnectionKind.RUNPOD_STORAGE)
     chosen = place.gpu_types[0] if place.gpu_types else "No GPU"
@@ -59,7 +71,9 @@ def rented_at(
         chosen,
         place.gpu_count,
         judged.rate if judged else None,
-        judged.rate.cost_of(runtime) if judged else None,
+        further,
+        place.wait,
+        dearest.cost_of(runtime) if dearest else None,
         storage.shown["data_center"] if storage else "",
         compute.last_four if compute else "",
         budget_of(session, project),
@@ -76,16 +90,17 @@ def require_price(rented: RentedLaunch | None, shown: HourlyRate | None, *, what
     """The same of any launch; `what` is the noun in its sentences."""
     if rented is None:
         return FREE
-    if rented.rate is None:
+    dearest = rented.dearest
+    if dearest is None:
         raise Refused(f"{rented.label} is not on offer now.", ["Try again in a minute, or choose another GPU."])
     if shown is None:
         raise Refused(
-            f"This {what} costs {rented.rate}.",
+            f"This {what} costs {dearest}.",
             ["Launch it where that price is shown first: on its page in the console."],
         )
-    if rented.rate > shown:
+    if dearest > shown:
         raise Refused(
-            f"The price rose from {shown} to {rented.rate} since it was shown.",
+            f"The price rose from {shown} to {dearest} since it was shown.",
             ["Nothing was launched. Look at the new price and confirm again."],
         )
-    return rented.rate
+    return dearest

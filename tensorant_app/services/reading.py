@@ -18,7 +18,7 @@ from tensorant_app.domain.json_lines import Tally
 from tensorant_app.domain.json_text import parse_object
 from tensorant_app.domain.json_values import show_keys
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
-from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text
+from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text, text_begins
 from tensorant_app.services.fast_rows import read_plain_row
 from tensorant_app.services.image_files import ImageArchive, ImageFolder, ImageReader, NoImages
 from tensorant_app.services.parquet_files import read_parquet
@@ -52,8 +52,9 @@ class Reading:
     """The folder that receives the images, whose rows then come in their stored form; None only looks at them."""
     tell: Callable[[int], None] = lambda at: None
     """Hears how many bytes of the file have been read."""
-    shares_work: bool = False
-    """A large plain file is read by several processes, and its rows come as a `Batch` of many."""
+    shares_in: Path | None = None
+    """A folder in which several processes hand over what they read of a large plain file; its rows then come as a
+    `Batch` of many."""
     kind: FileKind | None = None
     opened: Opened | None = None
     tally: Tally = field(default_factory=Tally)
@@ -88,8 +89,8 @@ class Reading:
             said = f"The zip file holds {self.opened.images:,} images, and a text project reads none of them."
             yield Notice(None, None, "", NoticeCode.IMAGES_LEFT_OUT, said)
         is_plain_chat = not self._reads_images and self.mapping == ColumnMapping(Layout.CHAT, {"messages": "messages"})
-        if self.shares_work and is_plain_chat and self.kind is FileKind.JSON_LINES and _is_large(self.path):
-            yield from self._shared(self.opened, self.mapping)
+        if self.shares_in and is_plain_chat and self.kind is FileKind.JSON_LINES and _is_large(self.path):
+            yield from self._shared(self.opened, self.mapping, self.shares_in)
             return
         with self._image_reader(self.opened) as images:
             for found in chain(probe.seen, raw):
@@ -107,13 +108,14 @@ class Reading:
         if self.rows == 0:
             yield FileError(FileCode.EMPTY, _EMPTY)
 
-    def _shared(self, opened: Opened, mapping: ColumnMapping) -> Iterator[Found]:
+    def _shared(self, opened: Opened, mapping: ColumnMapping, folder: Path) -> Iterator[Found]:
         """The file once more from its beginning, which was read for its layout."""
-        from tensorant_app.services.batches import read_batches
+        from tensorant_app.services.batches import parts_of, read_batches, stretches_of
 
-        self.tally = Tally()
-        for batch in read_batches(read_text(opened, self.tell), mapping):
-            self.rows = batch.last_row
+        begin, self.tally = text_begins(opened), Tally()
+        parts = parts_of(read_text(opened, self.tell)) if begin is None else stretches_of(self.path, begin, self.tell)
+        for batch in read_batches(parts, mapping, folder):
+            self.rows += batch.rows
             self.tally.blank_lines += batch.blank_lines
             yield batch
             if batch.refused is not None:

@@ -57,7 +57,9 @@ class Recovery:
     has_disk: bool
     """Of such a machine: its disk is still there."""
     has_zip: bool
-    """Of such a machine: it said that its adapter is finished."""
+    """Of such a machine: it said that its adapter is there."""
+    unfinished: int
+    """Of such a machine whose time was over: the step that the adapter is of; 0 for a finished one."""
 
 
 def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
@@ -81,7 +83,9 @@ def show_recovery(session: Session, caller: Caller, run_id: UUID) -> Recovery:
         was_searched=run.reason == RunReason.NOT_FOUND,
         is_pod_local=_is_pod_local(machine),
         has_disk=machine is not None and machine.keeps_files_to_itself,
-        has_zip=machine is not None and machine.storage is Storage.POD and machine.work is Work.DONE,
+        has_zip=_is_pod_local(machine)
+        and (_unfinished(machine) > 0 or (machine is not None and machine.work is Work.DONE)),
+        unfinished=_unfinished(machine),
     )
 
 
@@ -182,6 +186,10 @@ def _why_no_extension(run: Run, machine: MachineView | None) -> str | None:
 
 def _is_pod_local(machine: MachineView | None) -> bool:
     return machine is not None and machine.storage is Storage.POD
+
+
+def _unfinished(machine: MachineView | None) -> int:
+    return machine.result.unfinished if machine is not None and machine.result is not None else 0
 
 
 def _least_hours(run: Run) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ from tensorant_app.domain.money import Money
 from tensorant_app.domain.offers import NEVER, Judged, Problem, Stock, SwitchedOff, Wanted, judge_all
 from tensorant_app.domain.place_form import raised_limit
 from tensorant_app.domain.placement import Placement
-from tensorant_app.domain.readiness import Check, Finding, gib, passed, refused, warned
+from tensorant_app.domain.readiness import ANSWERING, Check, Finding, gib, passed, refused, warned
 from tensorant_app.providers.base import Provider
 from tensorant_app.services.budgets import Budget, budget_of
 from tensorant_app.services.connections import find_connection, provider_for
@@ -48,10 +48,14 @@ class RentedFacts:
     storage: Account | None
     carried: Carried | None
     """What a Pod without a network volume would be given; None where there is a volume."""
+    is_answering: bool
+    """An evaluation's machine, which trains nothing."""
     wanted: Wanted
     off: Mapping[str, SwitchedOff]
     judged: Judged | None
     """The chosen GPU as the catalog has it."""
+    further: Sequence[Judged | None]
+    """Those that are asked for in turn where it cannot be had."""
     is_catalog_known: bool
     budget: Budget
     provider: Provider | None
@@ -69,15 +73,17 @@ def read_rented(
     storage = find_connection(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
     catalog = catalog_of(session, organization_id, placement.gpu_count)
     wanted, off = want(session, project, method, placement), switched_off(session)
-    judged = judge_all(catalog.offers if catalog else [], wanted, off)
+    judged, *further = pick(judge_all(catalog.offers if catalog else [], wanted, off), placement)
     return RentedFacts(
         placement,
         _account(compute),
         _account(storage),
         None if storage else Carried.of(project, version),
+        method == ANSWERING,
         wanted,
         off,
-        pick(judged, placement),
+        judged,
+        further,
         catalog is not None and catalog.seen_at is not None,
         budget_of(session, project),
         _provider(session, project) if compute else None,
@@ -94,8 +100,8 @@ def ask_anew(facts: RentedFacts) -> RentedFacts:
         return replace(facts, compute=Account(ConnectionState.FAILED, error.message))
     except ProviderError as error:
         return replace(facts, compute=Account(ConnectionState.FAILED, f"{error.message} Try again in a few minutes."))
-    judged = pick(judge_all(offers, facts.wanted, facts.off), facts.placement)
-    return replace(facts, judged=judged, is_catalog_known=True)
+    judged, *further = pick(judge_all(offers, facts.wanted, facts.off), facts.placement)
+    return replace(facts, judged=judged, further=further, is_catalog_known=True)
 
 
 def check_account(facts: RentedFacts) -> list[Finding]:
@@ -129,14 +135,16 @@ def check_machine(facts: RentedFacts, runtime: timedelta) -> list[Finding]:
     if judged is None:
         return [_unknown_type(facts)]
     if judged.problem in NEVER:
-        return [refused(Check.GPU, f"{judged.offer.label} cannot train this run. {judged.sentence}")]
+        what = "answer for an evaluation" if facts.is_answering else "train this run"
+        return [refused(Check.GPU, f"{judged.offer.label} cannot {what}. {judged.sentence}")]
     name = f"{facts.placement.gpu_count} × {judged.offer.label}"
     return [
         passed(Check.GPU, f"{judged.offer.label} is an NVIDIA GPU of a kind that can train, on x86-64."),
         _check_stock(facts, judged, name),
         _check_price(facts, judged, name),
         _check_memory(facts, judged),
-        _check_budget(facts, judged.rate.cost_of(runtime)),
+        *_check_further(facts),
+        _check_budget(facts, max(one.rate for one in [judged, *facts.further] if one).cost_of(runtime)),
     ]
 
 
@@ -179,7 +187,8 @@ def _unknown_type(facts: RentedFacts) -> Finding:
     if not facts.is_catalog_known:
         return refused(Check.STOCK, "RunPod's offers are not known yet. Try again in a few seconds.")
     chosen = facts.placement.gpu_types[0] if facts.placement.gpu_types else "no GPU"
-    return refused(Check.STOCK, f"RunPod no longer offers {chosen}. Configure another run with one of the list.")
+    way = "Choose another one" if facts.is_answering else "Configure another run with one of the list"
+    return refused(Check.STOCK, f"RunPod no longer offers {chosen}. {way}.")
 
 
 def _check_stock(facts: RentedFacts, judged: Judged, name: str) -> Finding:
@@ -205,16 +214,31 @@ def _check_price(facts: RentedFacts, judged: Judged, name: str) -> Finding:
 
 def _check_memory(facts: RentedFacts, judged: Judged) -> Finding:
     needed, have = facts.wanted.memory or 0, judged.offer.memory_bytes
-    sentence = f"Training needs about {gib(needed)} on each GPU; {judged.offer.label} has {gib(have)}."
+    what, way = ("Answering", "") if facts.is_answering else ("Training", " or QLoRA")
+    sentence = f"{what} needs about {gib(needed)} on each GPU; {judged.offer.label} has {gib(have)}."
     if needed > have:
-        return refused(Check.MEMORY, f"{sentence} Choose a larger one or QLoRA.")
+        return refused(Check.MEMORY, f"{sentence} Choose a larger one{way}.")
     return passed(Check.MEMORY, sentence)
+
+
+def _check_further(facts: RentedFacts) -> list[Finding]:
+    """The other choices: each must do for the run and keep within its limit, whatever is in stock now."""
+    if not facts.further:
+        return []
+    for name, one in zip(facts.placement.gpu_types[1:], facts.further, strict=True):
+        if one is None:
+            return [refused(Check.STOCK, f"RunPod no longer offers {name}, a further choice. Configure another run.")]
+        if one.problem not in (None, Problem.NO_STOCK):
+            sentence = f"{one.offer.label} cannot be a further choice of this run. {one.sentence}"
+            return [refused(Check.PRICE if one.problem is Problem.TOO_DEAR else Check.GPU, sentence)]
+    said = ", ".join(f"{one.offer.label} at {one.rate}" for one in facts.further if one)
+    return [passed(Check.GPU, f"Where it cannot be had, these are asked for in turn: {said}.")]
 
 
 def _check_budget(facts: RentedFacts, cap: Money) -> Finding:
     left = facts.budget.left
     if left is None:
-        return passed(Check.BUDGET, f"The project has no monthly budget. Cap (est.) of this run: {cap}.")
+        return passed(Check.BUDGET, f"The project has no monthly budget. Cap (est.): {cap}.")
     words = f"Cap (est.) is {cap}; {left} of the project's {facts.budget.limit} are left this month"
     if cap > left:
         return refused(Check.BUDGET, f"{words}. Lower the maximum runtime, or ask an admin to raise the budget.")

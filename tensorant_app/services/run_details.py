@@ -24,7 +24,7 @@ from tensorant_app.domain.hyperparameters import CHOICES, RunSettings
 from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
-from tensorant_app.domain.place_form import type_placement
+from tensorant_app.domain.place_form import FURTHER, NOT_BEFORE, type_placement
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.run_form import BY_NAME, RANGES
 from tensorant_app.domain.runs import LIFECYCLE, RunPurpose, RunState
@@ -34,6 +34,7 @@ from tensorant_app.services import machines, metrics, runs
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machines import MachineView
 from tensorant_app.services.spend import machine_spend
+from tensorant_app.services.waiting import Waiting, waiting_of
 from trainer.contract import Failure
 
 
@@ -132,6 +133,8 @@ class RunDetails:
     phases: Sequence[PhaseTime]
     progress: Progress
     machine: MachineFacts | None
+    waiting: Waiting | None
+    """Of a queued run: for what."""
     failure: Failure | None
     settings: Sequence[SettingView]
     maximum_runtime: timedelta
@@ -174,6 +177,7 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
         phases=_phases(session, run),
         progress=_progress(session, run, machine, evaluation),
         machine=_machine(machine, now_of(session)) if machine else None,
+        waiting=waiting_of(session, run),
         failure=machine.result.failure if machine and machine.result else None,
         settings=[*list_settings(run.settings, run.trial), *list_place(run.placement)],
         maximum_runtime=runs.maximum_runtime(run),
@@ -191,10 +195,12 @@ def show_details(session: Session, caller: Caller, project_id: UUID, run_id: UUI
 
 
 def list_place(stored: Mapping[str, Any] | None) -> list[SettingView]:
-    """Where it is trained, beside the defaults of a rented machine; nothing of this computer, which has no choices."""
+    """Where it is trained, beside the defaults of a rented machine; of this computer, which has no choices, a time."""
+    optional = (*FURTHER, NOT_BEFORE)
+    typed = {name: text for name, text in type_placement(stored).items() if text or name not in optional}
+    typed.pop("provider")
     if Placement.of(stored or {}).provider != RUNPOD:
-        return []
-    typed = {name: text for name, text in type_placement(stored).items() if name != "provider"}
+        typed.pop("gpu_type")
     rows = [(BY_NAME[name], text) for name, text in typed.items()]
     return [
         SettingView(one.label, _with_unit(text, one.unit), _with_unit(one.default, one.unit), text != one.default)

@@ -21,7 +21,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import FREE, HourlyRate
 from tensorant_app.domain.offers import Judged
 from tensorant_app.domain.place_form import type_placement
-from tensorant_app.domain.readiness import Verdict
+from tensorant_app.domain.readiness import ANSWERING, Verdict
 from tensorant_app.domain.runs import RunState
 from tensorant_app.domain.scorings import BLANK, Wish, complaints, read_wish
 from tensorant_app.domain.steps import Cause
@@ -33,9 +33,6 @@ from tensorant_app.services.datasets import leaks_of
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.prices import RentedLaunch, rented_at, require_price
 from tensorant_app.services.slots import SlotsView, show_slots
-
-_METHOD = "lora"
-"""Whose need of memory a GPU is measured by: more than answering takes, so that it always fits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +123,9 @@ def _ready_run(session: Session, caller: Caller, run_id: UUID) -> Run:
 
 
 def _view(session: Session, caller: Caller, project: Project, typed: Mapping[str, str], name: str) -> ScoringView:
-    known = gpus.list_gpus(session, caller, project.id, {**typed, "gpu_count": "1"})
-    typed = gpus.complete_form(session, caller, project.id, {**typed, "gpu_count": "1"})
+    asked = {**typed, "gpu_count": "1", "method": ANSWERING}
+    known = gpus.list_gpus(session, caller, project.id, asked)
+    typed = gpus.complete_form(session, caller, project.id, asked)
     wrong = complaints(typed)
     wish = read_wish(typed) if not wrong else None
     judged = next((one for one in known.judged if one.offer.gpu_type == typed["gpu_type"]), None)
@@ -138,7 +136,7 @@ def _view(session: Session, caller: Caller, project: Project, typed: Mapping[str
         wrong,
         known.is_connected and _has_volume(session, project),
         known.judged,
-        rented_at(session, project, _METHOD, wish.placement, wish.runtime) if wish else None,
+        rented_at(session, project, ANSWERING, wish.placement, wish.runtime) if wish else None,
         judged.sentence if judged else known.trouble,
         show_slots(session, caller),
     )
@@ -149,9 +147,9 @@ def _place(session: Session, caller: Caller, row: Evaluation, wish: Wish, shown:
     price = FREE
     if wish.is_rented:
         project = session.get_one(Project, row.project_id)
-        gpus.require_usable(session, project, _METHOD, wish.placement)
+        gpus.require_usable(session, project, ANSWERING, wish.placement)
         _require_rentable(session, project, session.get_one(DatasetVersion, row.version_id), wish)
-        rented = rented_at(session, project, _METHOD, wish.placement, wish.runtime)
+        rented = rented_at(session, project, ANSWERING, wish.placement, wish.runtime)
         price = require_price(rented, shown, what="evaluation")
     row.placement = wish.placement.as_values()
     row.maximum_runtime_hours = wish.runtime / timedelta(hours=1)
@@ -168,7 +166,7 @@ def _place(session: Session, caller: Caller, row: Evaluation, wish: Wish, shown:
 
 def _require_rentable(session: Session, project: Project, version: DatasetVersion, wish: Wish) -> None:
     """The checks of a run's launch that hold for any rented machine."""
-    facts = rented_checks.read_rented(session, project, version, _METHOD, wish.placement)
+    facts = rented_checks.read_rented(session, project, version, ANSWERING, wish.placement)
     assert facts is not None
     if facts.carried is not None:
         raise Refused(

@@ -7,7 +7,7 @@ from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy import ColumnElement
-from sqlmodel import Session, col, or_, select
+from sqlmodel import Session, col, func, or_, select
 
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
@@ -50,6 +50,12 @@ def show_slots(session: Session, caller: Caller) -> SlotsView:
     organization = session.get_one(Organization, caller.organization_id)
     held = select(Machine.name).where(*_holds(organization.id)).order_by(col(Machine.created_at))
     return SlotsView(organization.run_slots, tuple(session.exec(held)), len(_queue(session, organization.id)))
+
+
+def count_slots(session: Session, organization_id: UUID) -> tuple[int, int]:
+    """How many there are, and how many are held."""
+    held = select(func.count()).select_from(Machine).where(*_holds(organization_id))
+    return session.get_one(Organization, organization_id).run_slots, session.exec(held).one()
 
 
 def set_slots(session: Session, caller: Caller, typed: str) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -17,6 +17,7 @@ from tensorant_app.domain.place_form import (
 )
 from tensorant_app.domain.placement import Placement
 
+NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 RUNPOD = {"provider": "runpod", "gpu_type": "NVIDIA L40S", "gpu_count": "2", "price_limit": "$1,0.50"}
 
 
@@ -49,6 +50,58 @@ def test_each_wrong_field_is_named(field: str, text: str, words: str) -> None:
 
     assert set(wrong) == {field}
     assert words in wrong[field]
+
+
+def test_further_choices_follow_the_first_one() -> None:
+    waits = {**RUNPOD, "price_limit": "5", "wait_hours": "8", "second_gpu": "NVIDIA L4", "fourth_gpu": "NVIDIA A40"}
+
+    place = read_placement(waits)
+
+    assert place.gpu_types == ("NVIDIA L40S", "NVIDIA L4", "NVIDIA A40")
+    again = type_placement(place.as_values())
+    assert (again["second_gpu"], again["third_gpu"], again["fourth_gpu"]) == ("NVIDIA L4", "NVIDIA A40", "")
+
+
+@pytest.mark.parametrize(
+    ("wait", "further", "words"),
+    [
+        ("0", {"third_gpu": "NVIDIA L4"}, "only asked for while the run waits"),
+        ("8", {"third_gpu": "NVIDIA L40S"}, "chosen already"),
+        ("8", {"second_gpu": "NVIDIA L4", "third_gpu": "NVIDIA L4"}, "chosen already"),
+    ],
+)
+def test_a_further_choice_that_would_say_nothing_is_refused(wait: str, further: dict[str, str], words: str) -> None:
+    wrong = place_complaints({**RUNPOD, "price_limit": "5", "wait_hours": wait, **further})
+
+    assert set(wrong) == {"third_gpu"}
+    assert words in wrong["third_gpu"]
+
+
+@pytest.mark.parametrize("provider", ["local", "runpod"])
+def test_a_start_within_a_week_is_read_as_utc_unless_it_says_otherwise(provider: str) -> None:
+    typed = {**RUNPOD, "price_limit": "5", "provider": provider}
+
+    for text in ("2026-12-02T08:00", "2026-12-02 08:00", "2026-12-02T10:00+02:00"):
+        place = read_placement({**typed, "not_before": text}, NOW)
+        assert place.not_before == NOW + timedelta(days=1)
+        assert type_placement(place.as_values())["not_before"] == "2026-12-02T08:00"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("tomorrow", "a day and a time in UTC, such as 2026-12-01 08:00"),
+        ("2026-12-01T07:59", "has passed: it is 2026-12-01 08:00 UTC"),
+        ("2026-12-08T08:01", "within 7 days, by 2026-12-08 08:00 UTC"),
+    ],
+)
+@pytest.mark.parametrize("provider", ["local", "runpod"])
+def test_another_start_is_refused(provider: str, text: str, words: str) -> None:
+    with pytest.raises(Invalid) as refusal:
+        read_placement({**RUNPOD, "price_limit": "5", "provider": provider, "not_before": text}, NOW)
+
+    assert set(refusal.value.fields) == {"not_before"}
+    assert words in refusal.value.fields["not_before"]
 
 
 def test_all_that_is_wrong_is_said_at_once() -> None:

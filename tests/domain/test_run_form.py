@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from tensorant_app.domain.errors import Invalid
@@ -20,6 +22,8 @@ from tensorant_app.domain.run_form import (
 from tensorant_app.domain.run_groups import STATES, RunGroup
 from tensorant_app.domain.run_presets import PRESETS, apply_preset, preset_of
 from tensorant_app.domain.trials import TrialSettings
+
+NOW = datetime(2026, 12, 1, 8, 0, tzinfo=UTC)
 
 
 def test_the_blank_form_reads_as_the_default_settings() -> None:
@@ -52,9 +56,9 @@ def test_the_bounds_of_a_trial_are_read_only_where_it_is_one() -> None:
     typed = {**blank_form(), "trial_rows": "1,000", "trial_minutes": "2.5"}
 
     assert read_trial(typed) is None
-    assert "trial_rows" in complaints({**typed, "purpose": "trial"})
+    assert "trial_rows" in complaints({**typed, "purpose": "trial"}, NOW)
     assert read_trial({**blank_form(), "purpose": "trial", "trial_minutes": "2.5"}) == TrialSettings(trial_minutes=2.5)
-    assert complaints({**blank_form(), "purpose": "quick"}) == {
+    assert complaints({**blank_form(), "purpose": "quick"}, NOW) == {
         "purpose": "Choose a full training run or a small training trial."
     }
 
@@ -62,7 +66,7 @@ def test_the_bounds_of_a_trial_are_read_only_where_it_is_one() -> None:
 def test_every_wrong_field_is_named_with_a_sentence() -> None:
     typed = {**blank_form(), "epochs": "400", "rank": "many", "learning_rate": "nan", "seed": "1.5", "method": "full"}
 
-    wrong = complaints(typed)
+    wrong = complaints(typed, NOW)
 
     assert wrong["epochs"] == "Epochs must be between 1 and 100."
     assert wrong["rank"] == "LoRA rank must be a whole number, such as 16."

@@ -80,7 +80,7 @@ class TestBill:
 
         assert tell(pending, after(2)) == "$1.46 estimated · billing pending"
         assert tell(coming, after(2.25)) == "$0.41 actual so far · synced 15 min ago · may still change"
-        assert tell(settled, after(9)) == "$1.46 actual"
+        assert tell(settled, after(9)) == "$1.46 actual · settled"
         assert tell(NOTHING, NIGHT) == "free"
 
     def test_an_unknown_price_is_not_shown_as_nothing(self) -> None:

@@ -184,6 +184,62 @@ def test_a_run_at_its_limit_is_resumed_scored_and_judged(site: Site, page: Page)
     site.live_until(lambda: not site.emulator.account.alive())
 
 
+def ready_adapter(site: Site) -> UUID:
+    """A run that was trained on RunPod and left unscored."""
+    run_id = site.console.draft()
+    site.console.launch(run_id, evaluates=False)
+    site.live_until_state(run_id, RunState.ADAPTER_READY)
+    site.live_until(lambda: not site.emulator.account.alive())
+    return run_id
+
+
+def evaluating_pods(site: Site) -> list[str]:
+    return [pod.name for pod in site.emulator.account.alive() if pod.name.startswith("eval-")]
+
+
+def test_an_adapter_and_a_baseline_are_scored_on_rented_machines_from_their_dialogs(site: Site, page: Page) -> None:
+    run_id = ready_adapter(site)
+    site.train_like(answer=600)
+    page.goto(site.path(run_id))
+    press(page, "Score the adapter")
+    dialog = page.get_by_role("alertdialog")
+    expect(dialog.get_by_text("EU-RO-1")).to_be_visible()
+    expect(dialog).to_contain_text("Price$0.86 /h")
+
+    limit, hours = (dialog.get_by_label(name, exact=True) for name in ("GPU list-price limit", "Maximum runtime"))
+    limit.fill("0.10")
+    limit.blur()
+    expect(dialog).to_contain_text("$0.86/h is above the limit of $0.10/h.")
+    expect(dialog.get_by_role("button", name=re.compile("Launch GPU"))).to_be_disabled()
+    limit.fill("1.00")
+    limit.blur()
+    hours.fill("3")
+    hours.blur()
+    confirm(page, "Launch GPU · about $2.58 if all time is used")
+    site.live_until(lambda: bool(evaluating_pods(site)))
+    expect(page.get_by_text("Evaluating").first).to_be_visible()
+    press(page, "Cancel run")
+    confirm(page, "Cancel run")
+
+    expect(page.get_by_text("The adapter is safe, and it has no score.")).to_be_visible()
+    site.live_until(lambda: not site.emulator.account.alive())
+
+    page.goto(site.path(run_id).rsplit("/runs/", 1)[0] + "/baseline")
+    press(page, "Start a baseline")
+    expect(dialog.get_by_text("EU-RO-1")).to_be_visible()
+    confirm(page, re.compile(r"Launch GPU · about \$\d+\.\d\d if all time is used"))
+    site.live_until(lambda: bool(evaluating_pods(site)))
+    site.pass_time(minutes=5)
+
+    rows = page.get_by_role("main").get_by_role("row")
+    live = rows.filter(has=page.get_by_role("button", name="Cancel"))
+    expect(live).to_contain_text(re.compile(r"\$0\.0[1-9]"))
+    live.get_by_role("button", name="Cancel").click()
+    confirm(page, "Cancel evaluation")
+    expect(rows.filter(has_text="Cancelled").first).to_be_visible()
+    site.live_until(lambda: not site.emulator.account.alive())
+
+
 def test_a_zip_from_the_machines_own_disk_is_taken(site: Site, page: Page, tmp_path: Path) -> None:
     site.train_like(step=150)
     run_id = launch(page, site, hours=LIMIT)

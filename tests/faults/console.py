@@ -118,7 +118,7 @@ class Console:
         """At the price that its dialog shows now."""
         with unit_of_work() as session:
             shown = prices.rented_launch(session, session.get_one(Run, run_id))
-            rate = shown.rate if shown else None
+            rate = shown.dearest if shown else None
             runs.launch_run(session, self.caller, run_id, evaluates=evaluates, shown_price=rate)
 
     # What it knows.

@@ -83,9 +83,13 @@ class Rented:
         with reading() as session:
             return list(session.exec(select(StrayMachine)))
 
-    def beats(self, machine_id: UUID, phase: Phase = Phase.TRAINING, *, step: int = 3, boot: int = 1) -> None:
+    def beats(
+        self, machine_id: UUID, phase: Phase = Phase.TRAINING, *, step: int = 3, boot: int = 1, pod: str = ""
+    ) -> None:
         machine = self.row(machine_id)
-        beat = Status(machine.name, machine.attempt, boot, phase, "now", step=step, total_steps=90, elapsed=10.0)
+        beat = Status(
+            machine.name, machine.attempt, boot, phase, "now", step=step, total_steps=90, elapsed=10.0, provider_id=pod
+        )
         self.volume.put(f"{machine.outputs_key}/{STATUS}", dump(beat).encode())
 
     def ends(self, machine_id: UUID, outcome: Outcome = Outcome.DONE) -> None:

@@ -528,15 +528,28 @@ class TestLostAnswers:
         assert (entry.who, entry.subject_id, entry.facts["was"]) == ("console", machine_id, "absent")
         assert entry.facts["provider_ids"] == "pod_late"
 
+    def test_an_id_that_is_none_is_not_taken(self, rented: Rented) -> None:
+        rented.provider.after_create = lose_answer
+        machine_id = rented.ask()
+        rented.provider.machines.clear()
+        rented.beats(machine_id, pod="../billing")
+
+        rented.after(minutes=1, step=10)
+
+        assert rented.row(machine_id).provider_id is None
+
     def test_one_that_was_heard_and_never_listed_is_lost_without_a_person(self, rented: Rented) -> None:
         """Its key was revoked all the while, and somebody deleted it at the provider."""
         rented.provider.after_create = lose_answer
         machine_id = rented.ask()
         rented.provider.machines.clear()
-        rented.beats(machine_id)
+        rented.beats(machine_id, pod="pod_told")
 
         rented.after(minutes=13, step=10)
 
+        row = rented.row(machine_id)
+        assert (row.provider_id, row.billed_ids) == ("pod_told", ["pod_told"]), "so that its bill can be read"
+        assert row.provider_ids == [], "a file never names what is deleted"
         assert rented.row(machine_id).reason == "lost"
         assert rented.row(machine_id).state in {MachineState.RELEASING, MachineState.RELEASED}
 

@@ -16,6 +16,7 @@ from tensorant_app.domain.errors import Conflict
 from tensorant_app.domain.machines import LATE, MachineState, Use
 from tensorant_app.domain.runs import RunPurpose, RunReason, RunState
 from tensorant_app.domain.trials import TrialSettings
+from tensorant_app.pages.recovery_words import ways_of
 from tensorant_app.providers.base import LogLine
 from tensorant_app.services import adapters, connecting, metrics, pod_files, recoveries, runs
 from tensorant_app.services.connections import find_connection, home_volume
@@ -137,8 +138,8 @@ def test_a_stopped_pods_disk_is_in_the_estimate(site: Site) -> None:
     assert 11.9 < (after - before).micros / 1e6 < 12.1, "60 GB for a month at $0.20"
 
 
-def test_an_overrun_stops_the_pod_and_does_not_delete_it(site: Site) -> None:
-    site.script.step = 1_000
+def test_an_overrun_stops_the_pod_and_its_newest_checkpoint_can_be_handed_in(site: Site) -> None:
+    site.script.step = 500
     run_id = launch(site, hours=0.5)
     run = until(site, run_id, RunState.NEEDS_RECOVERY, seconds=3_000)
     site.pass_time(60)
@@ -146,6 +147,14 @@ def test_an_overrun_stops_the_pod_and_does_not_delete_it(site: Site) -> None:
     assert run.reason == RunReason.DEADLINE
     assert "longer limit" in (run.sentence or "")
     assert machine_of(site, run_id).state is MachineState.STOPPED
+    (pod,) = site.account.pods.values()
+    assert [zip.name for zip in (site.account.folder / "pods" / pod.id).rglob("*.zip")] == ["adapter.zip"]
+    with reading() as session:
+        ways = recoveries.show_recovery(session, site.console.caller, run_id)
+    assert (ways.has_zip, ways.unfinished) == (True, 3)
+    words = ways_of(ways, None)
+    assert words.next == "verify"
+    assert "The adapter of its newest checkpoint, step 3, lies on the stopped Pod" in words.hand_in
     site.pass_time(LATE.total_seconds() + 300)
     site.pass_time(300)
     assert [pod.status for pod in site.account.pods.values()] == ["EXITED"], "neither the row nor the sweep deletes it"

@@ -29,7 +29,8 @@ def start(data_dir: Path) -> Iterator[Start]:
     def run(url: str | None) -> subprocess.Popen[bytes]:
         migrate.upgrade()
         env = {**os.environ, "PYTHONPATH": os.getcwd(), **({"TENSORANT_REDIS_URL": url} if url else {})}
-        processes.append(subprocess.Popen([sys.executable, "-m", "tests.jobs.acting"], env=env))
+        with (data_dir / "said").open("w") as said:
+            processes.append(subprocess.Popen([sys.executable, "-m", "tests.jobs.acting"], env=env, stderr=said))
         return processes[-1]
 
     yield run
@@ -57,6 +58,9 @@ def test_it_finds_promises_that_nobody_hinted_at(start: Start, data_dir: Path, b
 
     process.send_signal(signal.SIGTERM)
     assert process.wait(10) == 0
+    assert "same type twice" not in (data_dir / "said").read_text(), (
+        "its two queues have a worker each, and that is meant"
+    )
 
 
 def test_on_sigterm_a_running_job_ends_and_no_other_begins(start: Start, data_dir: Path) -> None:

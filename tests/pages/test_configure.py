@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -13,10 +14,11 @@ from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.runs import DraftForm, Run
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
+from tensorant_app.domain.place_form import type_placement
 from tensorant_app.domain.readiness import Check, passed
 from tensorant_app.pages.configure import configure_page
 from tensorant_app.pages.configure_state import ConfigureState
-from tensorant_app.services import previews
+from tensorant_app.services import previews, times
 from tests import people
 from tests.factories import make_run
 from tests.pages.conftest import visit
@@ -147,6 +149,28 @@ def test_what_cannot_be_saved_is_said_at_each_field(tab: Any) -> None:
     do(tab, "save")
 
     assert (tab.wrong["epochs"], tab.wrong["name"]) == ("Epochs must be between 1 and 100.", "A run needs a name.")
+
+
+def test_a_start_is_saved_with_the_draft_and_one_that_has_passed_is_not(tab: Any, run: Run) -> None:
+    do(tab, "type_in", "not_before", "2020-01-01T08:00")
+    do(tab, "leave", "not_before", "2020-01-01T08:00")
+    assert tab.wrong["not_before"].startswith("Not before has passed")
+
+    at = (times.now() + timedelta(hours=3)).strftime("%Y-%m-%dT%H:%M")
+    do(tab, "type_in", "not_before", at)
+    assert (tab.wrong["not_before"], tab.hints["not_before"]) == ("", "Within 7 days; empty: at once")
+    do(tab, "save")
+
+    with reading() as session:
+        saved = session.exec(select(Run).where(Run.id != run.id)).one()
+    assert type_placement(saved.placement)["not_before"] == at
+
+
+def test_another_place_forgets_the_gpus_of_this_one(tab: Any) -> None:
+    do(tab, "choose", "second_gpu", "NVIDIA L4")
+    do(tab, "choose", "provider", "runpod")
+
+    assert tab.typed["second_gpu"] == ""
 
 
 def test_viewers_see_it_and_change_nothing(viewer: Person, run: Run) -> None:

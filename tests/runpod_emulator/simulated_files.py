@@ -96,6 +96,8 @@ class Folder:
     def checkpoint(self, step: int) -> None:
         if step:
             files = {"adapter_model.safetensors": b"weights", "state.json": json.dumps({"step": step}).encode()}
+            (self.outputs / CHECKPOINTS).mkdir(parents=True, exist_ok=True)
+            (self.outputs / CHECKPOINTS / "adapter_config.json").write_text("{}")
             seal(self.outputs / CHECKPOINTS / f"step-{step:06d}", files, {"step": step})
 
     def newest_step(self, job: TrainJob) -> int:

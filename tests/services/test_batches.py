@@ -17,7 +17,7 @@ import pytest
 from tensorant_app.domain.datasets import FileError, Row, RowError
 from tensorant_app.domain.layouts import ColumnMapping, Layout
 from tensorant_app.services import batches, containers, import_work, reading
-from tensorant_app.services.batches import Batch, read_batch, read_batches
+from tensorant_app.services.batches import Batch, parts_of, read_batch, read_batches, stretches_of
 from tensorant_app.services.reading import Reading
 
 CHAT = ColumnMapping(Layout.CHAT, {"messages": "messages"})
@@ -59,7 +59,7 @@ def test_the_rows_and_faults_are_those_of_one_process(tmp_path: Path) -> None:
     path.write_bytes("\n".join(lines(5_000)).encode())
     rows, errors, alone = one_by_one(path)
 
-    shared = Reading(path, shares_work=True)
+    shared = Reading(path, shares_in=tmp_path)
     found = [batch for batch in shared if isinstance(batch, Batch)]
 
     assert len(found) > 5
@@ -89,15 +89,15 @@ def test_a_line_that_is_too_long_ends_it_with_its_number(tmp_path: Path) -> None
     path = tmp_path / "rows.jsonl"
     path.write_bytes("\n".join([*lines(300), "x" * 5_000_000, *lines(300)]).encode())
 
-    last = list(Reading(path, shares_work=True))[-1]
+    last = list(Reading(path, shares_in=tmp_path))[-1]
 
     assert isinstance(last, FileError)
     assert last == list(Reading(path))[-1]
 
 
-def test_a_process_that_is_killed_is_told_as_a_want_of_memory() -> None:
+def test_a_process_that_is_killed_is_told_as_a_want_of_memory(tmp_path: Path) -> None:
     with pytest.raises(MemoryError):
-        list(read_batches(iter([b"{}\n"]), Killer(Layout.CHAT)))
+        list(read_batches(iter([b"{}\n"]), Killer(Layout.CHAT), tmp_path))
 
 
 class Killer(ColumnMapping):
@@ -108,16 +108,19 @@ class Killer(ColumnMapping):
         return name
 
 
-def test_the_workers_of_a_killed_import_are_gone_soon() -> None:
+def test_the_workers_of_a_killed_import_are_gone_soon(tmp_path: Path) -> None:
     code = (
-        "import itertools; from tensorant_app.services import batches\n"
+        "import itertools, sys; from pathlib import Path; from tensorant_app.services import batches\n"
         "from tensorant_app.domain.layouts import ColumnMapping, Layout\n"
-        "batches.BATCH_BYTES = 10_000\n"
-        "found = batches.read_batches(itertools.repeat(b'{}\\n' * 5_000), ColumnMapping(Layout.CHAT))\n"
+        "parts, folder = itertools.repeat(b'{}\\n' * 5_000), Path(sys.argv[1])\n"
+        "found = batches.read_batches(parts, ColumnMapping(Layout.CHAT), folder)\n"
         "next(found); print('reading', flush=True); input()"
     )
     with subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=True
+        [sys.executable, "-c", code, str(tmp_path)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == b"reading\n"
@@ -130,17 +133,50 @@ def test_the_workers_of_a_killed_import_are_gone_soon() -> None:
     assert left == []
 
 
-def test_without_rows_a_batch_is_empty_and_not_broken() -> None:
-    batch = read_batch(b"{\n\n", 4, 6, CHAT)
+def test_without_rows_a_batch_is_empty_and_not_broken(tmp_path: Path) -> None:
+    batch = read_batch(b"{\n\n", CHAT, tmp_path / "table")
+    batch.place(4, 6)
 
     assert batch.open().num_rows == 0
     assert [(error.row, error.line) for error in batch.errors] == [(5, 7)]
+    assert batch.errors[0].message.startswith("Row 5 (line 7): ")
+    assert (batch.rows, batch.lines, batch.blank_lines) == (1, 2, 1)
 
 
-def test_batches_are_cut_behind_line_ends_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_batches_are_cut_behind_line_ends_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(batches, "BATCH_BYTES", 10)
 
     def pieces() -> Iterator[bytes]:
         yield from (b"aaaa\nbb", b"bb\ncccc", b"\ndd", b"d")
 
-    assert list(batches._batched(pieces())) == [b"aaaa\nbbbb\n", b"cccc\nddd"]
+    assert list(parts_of(pieces())) == [b"aaaa\nbbbb\n", b"cccc\nddd"]
+    assert stretches(tmp_path, b"aaaa\nbbbb\ncccc\nddd") == [b"aaaa\nbbbb\n", b"cccc\nddd"]
+
+
+def stretches(folder: Path, text: bytes) -> list[bytes]:
+    (folder / "text").write_bytes(text)
+    return [text[part.start : part.end] for part in stretches_of(folder / "text", 0)]
+
+
+def test_a_file_is_cut_behind_a_later_line_end_or_a_carriage_return_where_there_is_none(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(batches, "BATCH_BYTES", 4)
+    monkeypatch.setattr(batches, "ROW_LIMIT", 8)
+
+    assert stretches(tmp_path, b"aaaaaaaaaa\nb\nc") == [b"aaaaaaaaaa\n", b"b\nc"]
+    assert stretches(tmp_path, b"aaaaaaa\rbbbbbbb\rccccccccc") == [b"aaaaaaa\rbbbbbbb\r", b"ccccccccc"]
+    assert stretches(tmp_path, b"a" * 40) == [b"a" * 16, b"a" * 16, b"a" * 8]
+
+
+@pytest.mark.usefixtures("small_batches")
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16"])
+def test_a_byte_order_mark_is_no_part_of_the_first_row(encoding: str, tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes("\n".join(lines(1_000)).encode(encoding))
+
+    found = [batch for batch in Reading(path, shares_in=tmp_path) if isinstance(batch, Batch)]
+
+    assert [row for batch in found for row in batch.open()["row"].to_pylist()] == [
+        row.row for row in one_by_one(path)[0]
+    ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
@@ -18,7 +19,7 @@ from tensorant_app.domain.errors import AuthFailed, Conflict
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.members import Caller
 from tensorant_app.providers.registry import PROVIDERS, STORES
-from tensorant_app.services import connecting, connections
+from tensorant_app.services import connecting, connections, offers
 from tensorant_app.services.connecting import CheckResult, ConnectionView, VolumeFacts
 from tests import factories
 from tests.conftest import NOON, Clock
@@ -60,6 +61,21 @@ def test_a_saved_key_waits_for_its_check_and_shows_four_characters(caller: Calle
     assert SECRETS[COMPUTE]["api_key"] not in repr(view)
     with reading() as session:
         assert session.get(Promise, (connecting.CHECK, connection_id)) is not None
+
+
+def test_a_saved_key_has_the_offers_asked_for_at_once(caller: Caller, clock: Clock) -> None:
+    connection_id = save(caller)
+    with unit_of_work() as session:
+        offers.note_offers(session, connection_id, 1, [], "RunPod does not answer.")
+        session.get_one(Promise, (offers.REFRESH, connection_id)).due_at = clock.at + timedelta(hours=1)
+
+    save(caller)
+
+    with reading() as session:
+        assert session.get_one(Promise, (offers.REFRESH, connection_id)).due_at == clock.at
+        task = offers.read_refresh(session, connection_id)
+    assert task is not None
+    assert list(task.counts) == [1], "another key may be another account's"
 
 
 def test_the_trail_says_who_and_what_and_never_the_secret(caller: Caller) -> None:

@@ -64,6 +64,8 @@ def test_a_damaged_row_is_never_taken_for_another(at: int, put: bytes, cut: int)
             {"messages": [{"role": "user", "content": ""}, {"role": "assistant", "content": 'é\n"x"'}]},
             ensure_ascii=False,
         ).encode(),
+        GOOD.replace(b"Hello", b"Z\\u00fcrich \\ud83d\\ude00 \\/"),
+        GOOD.replace(b'"role"', b'"r\\u006fle"').replace(b": ", b"\t:\r "),
     ],
 )
 def test_a_plain_row_is_taken(body: bytes) -> None:
@@ -80,8 +82,10 @@ def test_a_plain_row_is_taken(body: bytes) -> None:
         GOOD.replace(b'"role": "user"', b'"role": "user", "role": "user"'),
         b'{"messages": [], ' + GOOD[1:],
         GOOD.replace(b'{"role": "user"', b'{"role":"user","role":"user"'),
+        GOOD.replace(b'"content": "Hello"', b'"content": "\\u0022\\u0022\\u0022\\u0022", "r\\u006fle": "assistant"'),
         GOOD.replace(b"Hello", b"\\u0000"),
+        GOOD.replace(b"Hello", b"\0"),
     ],
 )
-def test_a_row_with_a_key_that_stands_twice_is_left_to_the_strict_reading(body: bytes) -> None:
+def test_a_row_with_a_key_that_stands_twice_or_a_nul_is_left_to_the_strict_reading(body: bytes) -> None:
     assert both(body) == (None, None)

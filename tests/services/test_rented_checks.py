@@ -51,6 +51,7 @@ L40S = Offer(
 )
 V100 = replace(L40S, gpu_type="Tesla V100", label="V100", capability="7.0")
 GH200 = replace(L40S, gpu_type="NVIDIA GH200", label="GH200", arch="arm64")
+H100 = replace(L40S, gpu_type="NVIDIA H100 80GB HBM3", label="H100", rate=HourlyRate.dollars("2.39"))
 PLACE = Placement(RUNPOD, ("NVIDIA L40S",), 1, HourlyRate.dollars("5.00"))
 
 
@@ -370,6 +371,38 @@ class TestTheBudget:
             assert session.get_one(Project, session.get_one(Run, ground.run_id).project_id).monthly_budget is None
 
 
+class TestFurtherChoices:
+    def found(self, ground: Ground, *further: str, **changes: Any) -> dict[Check, str]:
+        ground.catalog(L40S, V100, H100)
+        ground.place(gpu_types=("NVIDIA L40S", *further), wait=timedelta(hours=8), **changes)
+        return ground.refused()
+
+    def test_one_that_would_do_passes_whatever_is_in_stock(self, ground: Ground) -> None:
+        assert self.found(ground, H100.gpu_type) == {}
+        assert "asked for in turn: H100 at $2.39/h" in " ".join(
+            one.sentence for one in readiness.check_all_but_trainer(ground.subject())
+        )
+        ground.catalog(L40S, replace(H100, stock=Stock.NONE, data_centers={}))
+        assert ground.refused() == {}
+
+    def test_one_above_the_limit_is_refused_before_it_is_rented(self, ground: Ground) -> None:
+        refused = self.found(ground, H100.gpu_type, rate_limit=HourlyRate.dollars("2.00"))
+
+        assert refused == {
+            Check.PRICE: "H100 cannot be a further choice of this run. $2.39/h is above the limit of $2.00/h."
+        }
+
+    def test_one_that_cannot_train_or_is_gone_is_refused(self, ground: Ground) -> None:
+        assert "Ampere" in self.found(ground, "Tesla V100")[Check.GPU]
+        assert "no longer offers NVIDIA Nothing" in self.found(ground, "NVIDIA Nothing")[Check.STOCK]
+
+    def test_the_budget_is_compared_with_the_dearest(self, ground: Ground) -> None:
+        ground.set_budget("10")
+        assert ground.refused() == {}
+
+        assert set(self.found(ground, H100.gpu_type)) == {Check.BUDGET}
+
+
 class TestLaunching:
     def launch(self, ground: Ground, shown: str | None) -> None:
         with unit_of_work() as session:
@@ -387,6 +420,29 @@ class TestLaunching:
         assert rented is not None
         assert (rented.label, rented.count, rented.rate) == ("L40S", 1, HourlyRate.dollars("0.86"))
         assert (rented.cap, rented.account, rented.data_center) == (Money.dollars("5.16"), "1234", "EU-RO-1")
+
+    def test_the_dialog_names_the_further_choices_and_the_dearest_ones_cap(self, ground: Ground) -> None:
+        ground.catalog(L40S, H100)
+        ground.place(gpu_types=("NVIDIA L40S", H100.gpu_type), wait=timedelta(hours=8))
+
+        with reading() as session:
+            view = launches.show_launch(session, ground.caller, ground.run_id)
+
+        card = card_of(view)
+        assert card.further == "Asked for in turn, for up to 8 h: 1 × H100 at $2.39/h. The cap is the dearest one's."
+        assert (card.price, card.cap, card.price_micros) == ("$0.86", "$14.34", 2_390_000)
+        with pytest.raises(Refused, match=r"rose from \$0.86/h to \$2.39/h"):
+            self.launch(ground, "0.86")
+        self.launch(ground, "2.39")
+        assert self.state(ground) is RunState.QUEUED
+
+    def test_the_dialog_names_a_start_that_has_not_come(self, ground: Ground, clock: Clock) -> None:
+        ground.place(not_before=clock.at + timedelta(hours=2))
+
+        with reading() as session:
+            card = card_of(launches.show_launch(session, ground.caller, ground.run_id))
+
+        assert card.queue.startswith(f"It waits as Queued until {clock.at + timedelta(hours=2):%Y-%m-%d %H:%M} UTC")
 
     def test_at_the_price_that_was_shown_it_goes(self, ground: Ground) -> None:
         self.launch(ground, "0.86")
@@ -443,6 +499,12 @@ class TestSavingADraft:
     def test_refuses_what_no_day_makes_usable(self, ground: Ground, gpu_type: str, words: str) -> None:
         with pytest.raises(Invalid, match=words):
             self.save(ground, gpu_types=(gpu_type,))
+
+    def test_refuses_the_same_of_a_further_choice_at_its_own_field(self, ground: Ground) -> None:
+        with pytest.raises(Invalid) as refusal:
+            self.save(ground, gpu_types=("NVIDIA L40S", "Tesla V100"), wait=timedelta(hours=1))
+
+        assert "Ampere" in refusal.value.fields["second_gpu"]
 
     def test_refuses_runpod_without_an_account(self, ground: Ground) -> None:
         ground.disconnect(ConnectionKind.RUNPOD_COMPUTE)

@@ -20,16 +20,19 @@ from tests.runpod_emulator import Emulator
 from tests.runpod_emulator.conftest import pod_body
 from trainer.boot_teller import Teller
 from trainer.contract import (
+    CHECKPOINTS,
     CONSOLE,
     FILES_VARIABLE,
     JOB,
     LOG,
     LONGEST_TOLD,
+    MANIFEST,
     METRICS,
     RESULT,
     Ask,
     AttemptKeys,
     Failure,
+    Manifest,
     Outcome,
     Result,
     Told,
@@ -293,6 +296,45 @@ def test_with_a_disk_of_its_own_it_leaves_a_zip_and_never_deletes_itself(machine
         assert sorted(archive.namelist()) == ["adapter_model.safetensors", "manifest.json"]
     time.sleep(1)
     assert "Nobody released" not in machine.log
+
+
+def test_when_the_time_is_over_the_newest_whole_checkpoint_is_left_as_an_adapter_that_says_so(machine: Machine) -> None:
+    checkpoints = machine.volume / KEYS.outputs / CHECKPOINTS
+    for step in (10, 20, 30):
+        folder = checkpoints / f"step-{step:06d}"
+        folder.mkdir(parents=True)
+        for name in ("adapter_model.safetensors", "optimizer.safetensors"):
+            (folder / name).write_text(f"{name} of {step}")
+        seal_folder(folder)
+    (checkpoints / "adapter_config.json").write_text("{}")
+    (checkpoints / "step-000030/adapter_model.safetensors").write_text("cut")
+    over = FINISH.replace("Outcome.DONE", "Outcome.OVERRUN").replace("adapter=ADAPTER", "step=31, total_steps=90")
+    machine.trains(over)
+
+    machine.boots(TENSORANT_STORAGE="pod")
+
+    wait_for(lambda: "waits to be released" in machine.log)
+    assert machine.result().unfinished == 20
+    assert "step-000030 cannot be handed over" in machine.log
+    with zipfile.ZipFile(machine.volume / "data/adapter.zip") as archive:
+        assert set(archive.namelist()) == {"adapter_config.json", "adapter_model.safetensors", "README.md", MANIFEST}
+        assert archive.read("adapter_model.safetensors") == b"adapter_model.safetensors of 20"
+        assert load(Manifest, archive.read(MANIFEST).decode()).facts == {
+            "unfinished": True,
+            "step": 20,
+            "total_steps": 90,
+        }
+        assert "step 20 of 90" in archive.read("README.md").decode()
+
+
+def test_without_a_checkpoint_there_is_nothing_to_leave(machine: Machine) -> None:
+    machine.trains(FINISH.replace("Outcome.DONE", "Outcome.OVERRUN").replace("adapter=ADAPTER", "step=0"))
+
+    machine.boots(TENSORANT_STORAGE="pod")
+
+    wait_for(lambda: "waits to be released" in machine.log)
+    assert machine.result().unfinished == 0
+    assert not (machine.volume / "data/adapter.zip").exists()
 
 
 def test_a_container_without_a_job_says_so(machine: Machine) -> None:

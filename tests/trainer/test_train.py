@@ -14,6 +14,7 @@ import pytest
 
 from tests.trainer import processes
 from tests.trainer.conftest import OPTIONS, Volume, animal_rows
+from trainer.boot_guards import zip_adapter
 from trainer.contract import (
     BOOT,
     CHECKPOINTS,
@@ -36,6 +37,7 @@ from trainer.contract import (
     write_file,
 )
 from trainer.errors import exit_code_of
+from trainer.uploaded import verify_zip
 
 LAST = "checkpoints/step-000024"
 
@@ -217,6 +219,12 @@ def test_a_deadline_that_has_passed_ends_the_run_with_a_checkpoint(volume: Volum
     assert (
         verify_folder(volume.root / keys.outputs / CHECKPOINTS / f"step-{result.step:06d}").facts["step"] == result.step
     )
+
+    # On a disk of its own that checkpoint is what a person carries over.
+    zip_adapter(volume.root, volume.root / keys.outputs / RESULT, print)
+    assert volume.result(keys).unfinished == result.step
+    facts = verify_zip(volume.root / "data/adapter.zip", base=Path(volume.base.folder))
+    assert facts["base"] == volume.base.repo_id
 
 
 def test_a_run_that_hangs_past_its_deadline_is_ended_by_its_watchdog(volume: Volume) -> None:

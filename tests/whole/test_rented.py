@@ -19,7 +19,8 @@ from tensorant_app.services.demo import walk
 from tensorant_app.settings import get_settings
 from tests.later import AHEAD, Later, rest_of
 from tests.runpod_emulator import Emulator, Fault, RealTrainer
-from tests.runpod_emulator.demo import IMAGE, PACE, connected_owner, passing_time, wait_until
+from tests.runpod_emulator.demo import IMAGE, PACE, connected_owner, passing_time, tell_settled, wait_until
+from tests.runpod_emulator.settling import is_at_rest, settle_bills
 from tests.whole.installation import Installation, tiny_recipe
 from tests.whole.test_path import ENDS, wait_until_given_back, weights
 from trainer.contract import Base, verify_folder
@@ -97,7 +98,9 @@ def test_a_run_is_trained_and_scored_on_pods_of_which_each_was_asked_for_once(
     with short_waits(later):
         outcome = walk(tiny_base, replace(tiny_recipe(tmp_path, epochs=3), placement=PLACE), print)
         wait_until_given_back(180)
-    wait_until(lambda: not emulator.account.alive(), seconds=60)
+        wait_until(lambda: is_at_rest(emulator), seconds=60)
+    assert settle_bills(emulator, later), "hours later"
+    assert tell_settled(emulator, outcome.run_id)
 
     assert outcome.state in ENDS
     weights(outcome, tmp_path)
