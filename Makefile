@@ -4,10 +4,11 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ONLY ?=
+SPEC ?=
 HEADLESS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup browser frontend wheel demo demo-runpod dev test check faults faults-mutants bench migration
+.PHONY: help setup browser frontend wheel demo demo-runpod dev test check faults faults-mutants emulator-check bench migration
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 12
@@ -59,6 +60,10 @@ faults: $(STAMP) ## Random histories full of faults; SEEDS=2000 for the long cam
 
 faults-mutants: $(STAMP) ## Plant a fault for every promise: the campaign must catch each
 	@$(BIN)/python -m tests.faults --mutants
+
+emulator-check: $(STAMP) ## Generated requests against the emulator, held against its own description and, with SPEC=file, the provider's
+	@$(BIN)/python -c "import schemathesis" 2>/dev/null || $(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements-check.lock
+	@$(BIN)/python -m tests.runpod_emulator.check $(if $(SPEC),--spec $(SPEC))
 
 bench: $(STAMP) ## Measure; ONLY=demo for one file of benchmarks/
 	@$(BIN)/python -c "import trl" 2>/dev/null || $(BIN)/python -m pip install --quiet --no-deps --disable-pip-version-check -r requirements-bench.lock

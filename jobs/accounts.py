@@ -29,7 +29,7 @@ def poll(lease: Lease) -> None:
             door = accounts.open_door(session, lease.subject_id)
             known = accounts.known_machines(session, lease.subject_id) if door else []
             last = accounts.last_look(session, lease.subject_id)
-            is_idle = door is None or not accounts.has_machines(session, lease.subject_id)
+            is_idle = door is None or not (known or accounts.has_machines(session, lease.subject_id))
         if door is None or is_idle:
             _rest(lease)
             return

@@ -101,6 +101,9 @@ def worker() -> None:
 @app.command()
 def demo(
     headless: Annotated[bool, typer.Option(help="Without the console; ends with the table.")] = False,
+    test_rows: Annotated[
+        int, typer.Option(min=20, max=300, help="Rows to score; fewer is faster, and proves less.")
+    ] = demo_walk.TEST_ROWS,
 ) -> None:
     """Fine-tune a real model on this computer, from import to gate, and watch it in the console.
 
@@ -109,14 +112,14 @@ def demo(
     set_up_logging("demo")
     if headless:
         with Supervisor.running():
-            outcome = demo_walk.run_demo(print_line)
+            outcome = demo_walk.run_demo(print_line, test_rows)
         print_outcome(outcome)
         raise SystemExit(0 if outcome.passed else 1)
     tree = console_tree()
-    tree.run_forever(lambda: threading.Thread(target=_walk_beside, daemon=True).start())
+    tree.run_forever(lambda: threading.Thread(target=_walk_beside, args=(test_rows,), daemon=True).start())
 
 
-def _walk_beside() -> None:
+def _walk_beside(test_rows: int) -> None:
     """The main job, while the console is open; it stays open afterwards."""
     try:
         demo_walk.owner()
@@ -125,7 +128,7 @@ def _walk_beside() -> None:
         print_line(
             f"\nThe console is open. Watch there; this link signs you in, once:\n\n    {links.address_of(token)}\n"
         )
-        print_outcome(demo_walk.run_demo(print_line))
+        print_outcome(demo_walk.run_demo(print_line, test_rows))
         print_line("\nThe console stays open: Ctrl-C ends it.")
     except TensorantError as error:
         print(error, file=sys.stderr, flush=True)

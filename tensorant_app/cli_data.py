@@ -42,7 +42,7 @@ def check_data(
     tokens = bases.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
     report = data_checks.check_file(file, layout=layout, images=images, is_vision=vision, tokens=tokens)
     if as_json:
-        print(json.dumps(asdict(report), ensure_ascii=False))
+        print(json.dumps(report.as_json(), ensure_ascii=False))
     else:
         for sentence in data_checks.sentences_of(report):
             print(sentence)

@@ -29,6 +29,16 @@ LONGEST_FIRST = ("whole/test_demo.py", "e2e/test_journeys.py", "whole/test_path.
 NOON = datetime(2026, 12, 1, 12, 0, tzinfo=UTC)
 
 
+MEMORY = Path("/dev/shm")
+ROOM = 6 * 2**30
+"""Bytes that must be free in memory before the tests keep their folders there: nothing then waits for a disk."""
+
+
+def pytest_configure() -> None:
+    if MEMORY.is_dir() and shutil.disk_usage(MEMORY).free >= ROOM:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     def turn(item: pytest.Item) -> int:
         path = item.path.as_posix()

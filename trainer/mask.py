@@ -31,6 +31,7 @@ from trainer.template import ADVICE_SYSTEM
 
 if TYPE_CHECKING:
     import pyarrow as pa
+    import pyarrow.parquet as pq
     from transformers import PreTrainedTokenizerBase
 
 BETWEEN = "\n\n"
@@ -39,6 +40,8 @@ TELL_EVERY = 1.0
 """Seconds between two writes of progress.json."""
 PIECE = 250
 """Rows handed to a process at once."""
+TOGETHER, LETTERS_TOGETHER = 1_000, 8_000_000
+"""Rows of one row group of mask.parquet, fewer where they are long: a page is found sooner among fewer groups."""
 LISTED = 1_000
 """Rows that cannot be trained are listed up to this many; all of them stand in mask.parquet."""
 
@@ -131,25 +134,37 @@ def make_mask(job: MaskJob) -> MaskSummary:
 
 
 def _write_rows(job: MaskJob) -> _Totals:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     output, totals, told = Path(job.output), _Totals(), 0.0
     output.mkdir(parents=True, exist_ok=True)
     for split in job.files:
         totals.open(split)
-    aside, schema = output / f".{MASK}", _schema()
+    aside = output / f".{MASK}"
     total = sum(pq.read_metadata(path).num_rows for path in job.files.values())
-    with pq.ParquetWriter(aside, schema, compression="zstd") as writer:
+    with pq.ParquetWriter(aside, _schema(), compression="zstd") as writer:
+        held: list[_Line] = []
         for lines in in_processes(_lines, _pieces(job), rows=total):
             totals.add(lines)
-            writer.write_table(pa.table([list(column) for column in zip(*lines, strict=True)], schema=schema))
+            held += lines
+            if len(held) >= TOGETHER or sum(len(line.text) for line in held) > LETTERS_TOGETHER:
+                _write(writer, held)
             if time.monotonic() - told > TELL_EVERY:
                 told = time.monotonic()
                 _tell(output, totals.rows, total)
+        _write(writer, held)
     aside.replace(output / MASK)
     _tell(output, total, total)
     return totals
+
+
+def _write(writer: pq.ParquetWriter, lines: list[_Line]) -> None:
+    """As one row group."""
+    import pyarrow as pa
+
+    if lines:
+        writer.write_table(pa.table([list(column) for column in zip(*lines, strict=True)], schema=_schema()))
+        lines.clear()
 
 
 def _schema() -> pa.Schema:

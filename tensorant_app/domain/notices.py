@@ -103,6 +103,7 @@ _SCRIPTS = {
     "Korean": re.compile("[\uac00-\ud7af]"),
 }
 _FEWEST_LETTERS = 20
+_ENOUGH_LATIN = re.compile(f"(?:[^A-Za-z]*[A-Za-z]){{{_FEWEST_LETTERS}}}")
 _LOOK_AT = 2_000
 """Characters of a text that are looked at for its script."""
 
@@ -111,7 +112,7 @@ def script_of(text: str) -> str | None:
     """The script of most letters; None where there are too few to tell."""
     text = text[:_LOOK_AT]
     if text.isascii():
-        return "Latin" if len(_SCRIPTS["Latin"].findall(text)) >= _FEWEST_LETTERS else None
+        return "Latin" if _ENOUGH_LATIN.match(text) else None
     counts = {name: len(pattern.findall(text)) for name, pattern in _SCRIPTS.items()}
     best = max(counts, key=lambda name: counts[name])
     # A sentence in few signs says as much as one in many letters.

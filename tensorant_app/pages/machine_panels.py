@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import reflex as rx
@@ -18,7 +19,10 @@ from tensorant_app.pages.run_actions import READ_ONLY
 from tensorant_app.state import AppState
 
 
-def cleanup_panel(machine: Any, name: Any, *, is_rented: Any, may_retry: Any = True) -> rx.Component:
+def cleanup_panel(
+    machine: Any, name: Any, *, is_rented: Any, may_retry: Any = True, more: Sequence[rx.Component] = ()
+) -> rx.Component:
+    """`more`: what else could be done, in the same row."""
     retry = button(
         "Retry cleanup",
         kind="solid",
@@ -26,7 +30,8 @@ def cleanup_panel(machine: Any, name: Any, *, is_rented: Any, may_retry: Any = T
         on_click=MachineActions.retry_cleanup(machine),
         disabled=~AppState.me.may_spend,
     )
-    return rx.fragment(_named(name), row(if_(may_retry, retry), _open_pod(is_rented), _viewer_reason(), wraps=True))
+    acts = row(if_(may_retry, retry), *more, _open_pod(is_rented), _viewer_reason(), wraps=True)
+    return rx.fragment(_named(name), acts)
 
 
 def checking_panel(name: Any, why_not: Any, twins: Any, *, is_rented: Any, on_confirm: Any, end: str) -> rx.Component:

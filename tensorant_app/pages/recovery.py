@@ -9,7 +9,7 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.buttons import action_with_reason, button
 from tensorant_app.components.callouts import callout, error_panel
-from tensorant_app.components.cards import card, choice, row
+from tensorant_app.components.cards import card, choice
 from tensorant_app.components.checks import checks
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.links import out_link
@@ -87,7 +87,7 @@ def trouble() -> rx.Component:
     )
 
 
-def cancel_dialog(kind: Any = "red") -> rx.Component:
+def cancel_dialog(kind: Any = "red", size: Any = "md") -> rx.Component:
     """The way out of anything that runs or waits."""
     return named_dialog(
         f"Cancel {S.head.name}?",
@@ -99,7 +99,7 @@ def cancel_dialog(kind: Any = "red") -> rx.Component:
         on_confirm=S.cancel,
         error=S.error,
         reasons=S.reasons,
-        trigger=button("Cancel run", kind=kind, disabled=~S.me.may_stop),
+        trigger=button("Cancel run", kind=kind, size=size, disabled=~S.me.may_stop),
     )
 
 
@@ -204,11 +204,14 @@ def _waits(trouble: Any, *actions: rx.Component) -> rx.Component:
 
 def _lost_machine() -> rx.Component:
     """The machine by its whole name, and what shortens the wait: proof that it is gone, another slot, or an end."""
-    cleanup = cleanup_panel(
-        S.machine.id, S.machine.name, is_rented=S.machine.is_rented, may_retry=S.machine.state == "release_failed"
-    )
     more = button("More run slots", size="sm", href=routes.CONNECTIONS)
-    return rx.fragment(cleanup, row(more, if_(S.head.may_cancel, cancel_dialog("outline")), wraps=True))
+    return cleanup_panel(
+        S.machine.id,
+        S.machine.name,
+        is_rented=S.machine.is_rented,
+        may_retry=S.machine.state == "release_failed",
+        more=[more, if_(S.head.may_cancel, cancel_dialog("outline", size="sm"))],
+    )
 
 
 def _resume() -> rx.Component:

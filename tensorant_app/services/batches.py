@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import gc
 import mmap
-import multiprocessing
-import os
-import threading
-import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -23,14 +16,9 @@ from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Row, RowError, m
 from tensorant_app.domain.json_lines import Tally, read_json_lines, too_long
 from tensorant_app.domain.layouts import ColumnMapping
 from tensorant_app.services.fast_rows import read_plain
+from tensorant_app.services.processes import in_processes
 
 BATCH_BYTES = 1024 * 1024
-WORKERS = 2
-_WAITING = WORKERS + 1
-"""Batches under way, so that memory stays bounded however slow the writing is."""
-
-_LOOK_SECONDS = 1.0
-
 ROWS_SCHEMA = pa.schema(
     [
         ("row", pa.int64()),
@@ -86,45 +74,13 @@ class Batch:
 
 
 def read_batches(parts: Iterable[bytes | Stretch], mapping: ColumnMapping, folder: Path) -> Iterator[Batch]:
-    """Whole lines in UTF-8, in order; their tables lie in `folder` until they are opened.
-
-    A worker that dies, mostly for want of memory, is a `MemoryError`.
-    """
+    """Whole lines in UTF-8, in order; their tables lie in `folder` until they are opened."""
     rows = lines = 0
-    for batch in _in_order(parts, mapping, folder):
+    calls = (partial(read_batch, part, mapping, folder / f".batch-{n}") for n, part in enumerate(parts))
+    for batch in in_processes(calls):
         batch.place(rows, lines)
         rows, lines = rows + batch.rows, lines + batch.lines
         yield batch
-
-
-def _in_order(parts: Iterable[bytes | Stretch], mapping: ColumnMapping, folder: Path) -> Iterator[Batch]:
-    waiting: deque[Future[Batch]] = deque()
-    with ProcessPoolExecutor(
-        WORKERS, multiprocessing.get_context("fork"), initializer=_begin, initargs=(os.getpid(),)
-    ) as pool:
-        try:
-            for n, part in enumerate(parts):
-                waiting.append(pool.submit(read_batch, part, mapping, folder / f".batch-{n}"))
-                while len(waiting) > _WAITING:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        except BrokenProcessPool as error:
-            raise MemoryError from error
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
-def _begin(parent: int) -> None:
-    """A worker's first act. Killed parents close no pipe that both workers hold, so each looks for itself."""
-    gc.disable()  # what the collector looks for, the reading never makes
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-
-
-def _end_with(parent: int) -> None:
-    while os.getppid() == parent:
-        time.sleep(_LOOK_SECONDS)
-    os._exit(1)
 
 
 _Stored = tuple[int, int | None, bytes, bytes, bytes, bytes, int, str]

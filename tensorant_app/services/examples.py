@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import UUID
 
 from sqlmodel import Session
@@ -20,6 +22,9 @@ from tensorant_app.services.row_pages import PAGE_ROWS as PAGE_ROWS
 from tensorant_app.services.row_pages import count_rows, search_rows, slice_rows
 from tensorant_app.services.versions import files_key
 from trainer.contract import MASK, Split
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _COLUMNS = ("row", "example")
 
@@ -125,11 +130,35 @@ def _folder(session: Session, caller: Caller, version_id: UUID) -> str:
 
 
 def _masks(key: str, split: Split, rows: list[int], columns: list[str]) -> dict[int, dict[str, Any]]:
+    """Of these rows; only the row groups that may hold one of them are read."""
     import pyarrow.parquet as pq
 
-    table = pq.read_table(
-        store().fetch(key),
-        columns=columns,
-        filters=[("split", "=", split.value), ("row", "in", rows)],
-    )
-    return {row["row"]: row for row in table.to_pylist()}
+    path, wanted = store().fetch(key), sorted(rows)
+    known, found = path.stat(), dict[int, dict[str, Any]]()
+    with pq.ParquetFile(path) as file:
+        for n, (first_split, last_split, first, last) in enumerate(_bounds(path, known.st_mtime_ns, known.st_size)):
+            at = bisect_left(wanted, first)
+            if first_split <= split <= last_split and at < len(wanted) and wanted[at] <= last:
+                table = file.read_row_group(n, columns=["split", *columns], use_threads=False)
+                found |= {one["row"]: one for one in _of_rows(table, split, wanted).to_pylist()}
+    return found
+
+
+def _of_rows(table: pa.Table, split: Split, rows: list[int]) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    is_wanted = pc.is_in(table["row"], value_set=pa.array(rows, pa.int64()))
+    return table.filter(pc.and_(pc.equal(table["split"], split.value), is_wanted)).drop_columns("split")
+
+
+@lru_cache(maxsize=4)
+def _bounds(path: Path, changed: int, size: int) -> Sequence[tuple[str, str, int, int]]:
+    """Of each row group the first and last split and row; kept, for a thousand groups take longer than their rows."""
+    import pyarrow.parquet as pq
+
+    metadata = pq.read_metadata(path)
+    columns = [metadata.schema.names.index(name) for name in ("split", "row")]
+    groups = (metadata.row_group(n) for n in range(metadata.num_row_groups))
+    known = ([group.column(n).statistics for n in columns] for group in groups)
+    return tuple((split.min, split.max, row.min, row.max) for split, row in known)

@@ -6,9 +6,9 @@ import json
 import resource
 import sys
 import time
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +22,7 @@ from tensorant_app.domain.notices import COMMON_TOKENS, notices_of
 from tensorant_app.services.bad_rows import keep_bad_rows
 from tensorant_app.services.batches import ROWS_SCHEMA, Batch, table_of
 from tensorant_app.services.data_check import finders_for
+from tensorant_app.services.processes import in_processes
 from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
 from trainer.contract import PROGRESS, RESULT, write_file
@@ -30,6 +31,8 @@ ROWS, ERRORS, WARNINGS, BAD_ROWS = "rows.parquet", "errors.jsonl", "warnings.jso
 _SHARES = {"reading": (0, 60), "collecting": (60, 65), "looking": (65, 100)}
 """From which to which percent of the whole each step goes, so that a bar never goes back."""
 _BATCH, _BATCH_LENGTH = 4_000, 32 * 1024 * 1024
+_LOOKED_AT, _WORTH_PROCESSES = 256, 2_000
+"""Rows whose texts are in memory at once, and from how many on a second process costs less than it gives."""
 _TELL_SECONDS = 0.5
 _NONE = "No row of the file can be trained on. Read the list of errors, mend the file, and import it again."
 
@@ -123,22 +126,30 @@ def _too_large() -> dict[str, Any]:
 
 def list_notices(folder: Path, rows: int, tokens: tuple[str, ...] | list[str]) -> int:
     """A second pass over the stored rows, for what is odd in one row; answers how many notices there are."""
-    finders, progress, count = finders_for(tokens), Progress(folder, rows, "looking"), 0
+    path, progress, count, done = folder / ROWS, Progress(folder, rows, "looking"), 0, 0
+    groups = pq.read_metadata(path).num_row_groups
+    calls = (partial(_look, path, group, tuple(tokens)) for group in range(groups))
     with (folder / WARNINGS).open("a", encoding="utf-8") as listed:
-        for done, row in enumerate(_stored(folder / ROWS), start=1):
-            for notice in notices_of(row, finders):
-                count += 1
-                _write(listed, notice)
-            if done % _BATCH == 0:
-                progress.tell(done)
+        for looked, found, lines in in_processes(calls) if rows >= _WORTH_PROCESSES else (call() for call in calls):
+            listed.write(lines)
+            count, done = count + found, done + looked
+            progress.tell(done)
     return count
 
 
-def _stored(path: Path) -> Iterator[Row]:
+def _look(path: Path, group: int, tokens: tuple[str, ...]) -> tuple[int, int, str]:
+    """How many rows one group of them has, how many notices, and these as lines."""
+    finders, lines, rows = _finders(tokens), list[str](), 0
     with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(256, use_threads=False):
-            for values in batch.to_pylist():
-                yield Row(**values)
+        for batch in file.iter_batches(_LOOKED_AT, row_groups=[group], use_threads=False):
+            rows += len(batch)
+            for values in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+                lines += [_line(notice) for notice in notices_of(Row(*values), finders)]
+    return rows, len(lines), "".join(lines)
+
+
+_finders = cache(finders_for)
+"""Of the few sets of tokens that one process looks for."""
 
 
 class _Rows:
@@ -210,7 +221,11 @@ class Progress:
 
 
 def _write(file: Any, found: RowError | Notice) -> None:
-    file.write(json.dumps(asdict(found), ensure_ascii=False) + "\n")
+    file.write(_line(found))
+
+
+def _line(found: RowError | Notice) -> str:
+    return json.dumps(asdict(found), ensure_ascii=False) + "\n"
 
 
 def _result(reading: Reading, accepted: int, rejected: int, warnings: int, refused: str | None) -> dict[str, Any]:

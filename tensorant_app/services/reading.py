@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import zipfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -22,6 +21,7 @@ from tensorant_app.services.containers import FileRefused, Opened, open_file, re
 from tensorant_app.services.fast_rows import read_plain_row
 from tensorant_app.services.image_files import ImageArchive, ImageFolder, ImageReader, NoImages
 from tensorant_app.services.parquet_files import read_parquet
+from tensorant_app.services.processes import WORKERS
 from tensorant_app.services.records import read_records
 from tensorant_app.services.workbooks import read_workbook
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
 
 Found = Union[Row, RowError, Notice, FileError, "Batch"]
 _Raw = Record | RowError | Notice | FileError
-
-
-WORKERS = min(2, os.cpu_count() or 1)
 
 
 @dataclass(slots=True)

@@ -22,6 +22,7 @@ from tensorant_app.domain.runs import RunState
 from tensorant_app.services import connecting, offers
 from tensorant_app.settings import get_settings
 from tests.e2e.conftest import Stack, free_port
+from tests.factories import REVISION
 from tests.faults.console import Console, fast_folder, open_console
 from tests.faults.site import ACCESS_KEY, API_KEY, DATA_CENTER, SECRET_KEY, VOLUME
 from tests.later import AHEAD, Later, rest_of
@@ -111,6 +112,8 @@ def _console(folder: Path, clock: Later, emulator: Emulator) -> Iterator[Console
         "TENSORANT_RUNPOD_API_URL": emulator.api_url.removesuffix("/v2"),
         "TENSORANT_RUNPOD_S3_URL": emulator.s3_url,
         "TENSORANT_PORT": str(free_port()),
+        # What its image holds, for Pods without a network volume.
+        "TENSORANT_TRAINER_BASES": f"tests/tiny-llama@{REVISION}",
     }
     with open_console(folder, clock, EmulatorTransport(emulator.world), _no_volume, settings=settings) as console:
         known = {"model.safetensors": weights({f"{LAYER}.weight": [64, 64], "lm_head.weight": [100, 64]})}

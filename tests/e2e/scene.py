@@ -16,6 +16,7 @@ from tensorant_app import routes
 from tensorant_app.db import clock, migrate
 from tensorant_app.db.datasets import DatasetVersion, Import
 from tensorant_app.db.machines import Machine
+from tensorant_app.db.organizations import Organization
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import now_of, unit_of_work
@@ -248,11 +249,13 @@ def _version(world: World, number: int, state: VersionState, report: dict[str, A
 
 
 def _unreleased(stranger: Person) -> str:
-    """The banner of a machine that may still cost money."""
-    run = started(stranger, RunState.CANCELLED, ended_at=clock.now(), sentence="Cancelled by Mira.")
+    """A machine that may still cost money: its banner, and its run, which waits for it with the only slot."""
+    run = started(stranger, RunState.QUEUED, losses=1, sentence="The machine was lost at step 3.")
     train(stranger, run, steps=3, state=MachineState.RELEASE_FAILED)
     with unit_of_work() as session:
-        session.exec(select(Machine).where(Machine.subject_id == run)).one().release_wanted_at = now_of(session)
+        session.get_one(Organization, stranger.organization_id).run_slots = 1
+        machine = session.exec(select(Machine).where(Machine.subject_id == run)).one()
+        machine.release_wanted_at, machine.rate = now_of(session), HourlyRate.dollars("1.72")
         return routes.run(session.get_one(Run, run).project_id, run)
 
 

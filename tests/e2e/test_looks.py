@@ -191,7 +191,7 @@ OPENED = {
     ),
     "versions-tab": Opened("data", lambda page: page.get_by_role("tab", name="Versions").click(), words("v5")),
     "row-as-chat": Opened("version", press("As chat", "tab"), lambda page: page.locator(".bubble")),
-    "unreleased": Opened("unreleased", lambda page: None, words("not confirmed released"), who="stranger"),
+    "unreleased": Opened("unreleased", lambda page: None, words("waits for the lost machine."), who="stranger"),
     **{
         f"viewer-{place}": Opened(place, lambda page: None, words(reason), who="viewer")
         for place, reason in {
@@ -257,9 +257,9 @@ def go(scene: Scene, place: str, who: str) -> Page:
     """The page with its data in it."""
     page = scene.tabs[who]
     page.goto(scene.places[place])
-    expect(page.locator("main").get_by_text(PAGES.get(place, "The run was cancelled.")).first).to_be_visible(
-        timeout=LONG
-    )
+    expect(
+        page.locator("main").get_by_text(PAGES.get(place, "The next attempt waits for the lost machine.")).first
+    ).to_be_visible(timeout=LONG)
     return page
 
 

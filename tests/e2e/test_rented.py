@@ -17,9 +17,10 @@ from safetensors.numpy import save_file
 
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.domain.runs import RunState
-from tensorant_app.services import recoveries
+from tensorant_app.services import connecting, recoveries
 from tests.e2e.conftest import note_error
 from tests.e2e.rented import LAYER, Site, open_site
 from tests.runpod_emulator import Fault
@@ -28,8 +29,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 LIMIT = 0.1
 """Hours: as short as a maximum runtime may be."""
-CLICK = 20_000
-"""Milliseconds that a page may take to show what is so already."""
+CLICK = 60_000
+"""Milliseconds that a page may take to show what is so already, also on a computer with other work."""
 
 
 @pytest.fixture(scope="module")
@@ -255,6 +256,41 @@ def test_a_zip_from_the_machines_own_disk_is_taken(site: Site, page: Page, tmp_p
         page.get_by_role("link", name="Adapter", exact=True).first.click()
     with zipfile.ZipFile(download.value.path()) as archive:
         assert "adapter_model.safetensors" in archive.namelist()
+
+
+def test_without_a_network_volume_the_pod_is_stopped_and_its_zip_handed_in(
+    site: Site, page: Page, tmp_path: Path
+) -> None:
+    """The last of them: the volume is disconnected for good."""
+    site.live_until(lambda: not site.emulator.account.alive())
+    site.live_until(lambda: has_disconnected_volume(site))
+    site.train_like()
+    run_id = site.console.draft()
+    page.goto(site.path(run_id))
+    press(page, "Launch on RunPod")
+    expect(page.get_by_role("alertdialog")).to_contain_text("No network volume is connected.")
+    confirm(page, re.compile("Launch GPU · about"))
+    site.live_until_state(run_id, RunState.NEEDS_RECOVERY)
+    site.live_until(lambda: machine_of(site, run_id).state is MachineState.STOPPED)
+
+    says = page.get_by_text("The adapter lies on the stopped Pod as /workspace/data/adapter.zip.")
+    expect(says).to_be_visible()
+    assert [pod.status for pod in site.emulator.account.alive()] == ["EXITED"]
+    page.get_by_label("adapter.zip").set_input_files(zipped(tmp_path))
+
+    expect(page.get_by_text("Adapter ready").first).to_be_visible(timeout=60_000)
+    site.live_until(lambda: not site.emulator.account.alive())
+
+
+def has_disconnected_volume(site: Site) -> bool:
+    """Refused while a machine may still be paid for."""
+    with unit_of_work() as session:
+        for one in connecting.list_connections(session, site.console.caller):
+            if one.kind is ConnectionKind.RUNPOD_STORAGE:
+                if one.used_by:
+                    return False
+                connecting.remove_connection(session, site.console.caller, one.id)
+    return True
 
 
 def zipped(folder: Path) -> Path:

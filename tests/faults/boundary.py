@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import httpx
@@ -26,17 +27,27 @@ class Boundary:
         self._left: int | None = None
         self._act: Callable[[], None] = lambda: None
         self._spares_commits = False
+        self._once_asked: Callable[[], None] | None = None
+
+    def arm_once_asked(self, act: Callable[[], None]) -> None:
+        """`act` runs when the provider has carried out a create call, before anybody has read its answer."""
+        self._once_asked = act
 
     def arm(self, effects: int, act: Callable[[], None], *, spares_commits: bool = False) -> None:
         """`act` runs before the effect after so many others. A commit is spared where `act` writes by itself."""
         self._left, self._act, self._spares_commits = effects, act, spares_commits
 
     def disarm(self) -> None:
-        self._left = None
+        self._left = self._once_asked = None
 
     @property
     def is_armed(self) -> bool:
-        return self._left is not None
+        return self._left is not None or self._once_asked is not None
+
+    def asked(self) -> None:
+        act, self._once_asked = self._once_asked, None
+        if act is not None:
+            act()
 
     def cross(self, *, is_commit: bool = False) -> None:
         self.count += 1
@@ -47,9 +58,19 @@ class Boundary:
             self._left = None
             self._act()
 
-    def watch_commits(self) -> None:
-        """Of the database that is open now; once for each opening."""
-        sa.event.listen(session_module.engines().write, "commit", lambda connection: self.cross(is_commit=True))
+    @contextmanager
+    def watching_commits(self) -> Iterator[None]:
+        """Of the database that is open now, and of each that its engine opens after."""
+        engine = session_module.engines().write
+
+        def cross(connection: sa.Connection) -> None:
+            self.cross(is_commit=True)
+
+        sa.event.listen(engine, "commit", cross)
+        try:
+            yield
+        finally:
+            sa.event.remove(engine, "commit", cross)
 
     def over(self, inner: httpx.BaseTransport) -> httpx.BaseTransport:
         return _Watched(self, inner)
@@ -64,6 +85,8 @@ class _Watched(httpx.BaseTransport):
         answer = self._inner.handle_request(request)
         if request.method == "GET" and request.url.path == "/v2/pods" and answer.is_success:
             self._boundary.listed = frozenset(_ids(answer))
+        if request.method == "POST" and request.url.path == "/v2/pods":
+            self._boundary.asked()
         return answer
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import multiprocessing
+import os
 import random
 import time
 import traceback
@@ -101,12 +103,15 @@ def live(seed: int, mutant: str | None = None) -> Found:
     return Found(seed, promise, words, log, time.process_time() - began, struck, ends)
 
 
-def campaign(seeds: Sequence[int], workers: int, mutant: str | None = None) -> Generator[Found, None, None]:
+def campaign(
+    seeds: Sequence[int], workers: int, mutant: str | None = None, *, gives_way: bool = False
+) -> Generator[Found, None, None]:
+    """In `workers` processes, which give way to others where others wait for real time."""
     if workers == 1:
         yield from (live(seed, mutant) for seed in seeds)
         return
     context = multiprocessing.get_context("spawn")
-    with context.Pool(workers, initializer=quiet, maxtasksperchild=200) as pool:
+    with context.Pool(workers, _begin, (gives_way,), maxtasksperchild=500) as pool:
         yield from pool.imap_unordered(_live_one, [(seed, mutant) for seed in seeds], chunksize=1)
 
 
@@ -114,6 +119,13 @@ def quiet() -> None:
     """A history is full of failures: what matters is what they lead to."""
     logging.getLogger().addHandler(logging.NullHandler())
     logging.lastResort = None
+
+
+def _begin(gives_way: bool) -> None:
+    quiet()
+    gc.freeze()  # What was imported stays, and need not be looked through again and again.
+    if gives_way:
+        os.nice(3)
 
 
 def _live_one(given: tuple[int, str | None]) -> Found:

@@ -11,6 +11,7 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
+from unittest import mock
 from uuid import UUID
 
 import httpx
@@ -171,14 +172,29 @@ def _environment(folder: Path, more: Mapping[str, str]) -> Iterator[None]:
     os.environ.update(ours)
     session_module.dispose()
     get_settings.cache_clear()
+    shared = _engines()
     try:
-        yield
+        with mock.patch.object(session_module, "make_engines", return_value=shared):
+            yield
     finally:
         session_module.dispose()
         for name in ours:
             del os.environ[name]
         os.environ.update(kept)
         get_settings.cache_clear()
+
+
+@lru_cache(maxsize=1)
+def _engines() -> session_module.Engines:
+    """For whichever database is the settings' own when they connect: statements are compiled once for all histories."""
+    made = session_module.make_engines("sqlite:///whichever.db")
+
+    def point(dialect: Any, record: Any, given: list[Any], named: Any) -> None:
+        given[0] = sa.make_url(get_settings().database_url).database
+
+    for engine in (made.write, made.read):
+        sa.event.listen(engine, "do_connect", point)
+    return made
 
 
 @contextmanager

@@ -18,44 +18,24 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.promise import Promise, claim_due
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain import watching
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.runs import LIFECYCLE, RunState
 from tensorant_app.services import evaluations, machine_actions, recoveries, runs, slots, strays
 from tensorant_app.services.accounts import THIS_COMPUTER
+from tests.faults.arming import arm_some
 from tests.faults.boundary import Crash
 from tests.faults.invariants import Watch, require
 from tests.faults.site import API_KEY, Site
 from tests.runpod_emulator import Fault
+from tests.runpod_emulator.wire import ApiError
 
 _MOST_RUNS = 3
 _SOON_OVER = timedelta(minutes=10)
 """Most of what is going on when the faults end is over by then."""
 _PAUSES = (1, 3, 10, 10, 20, 20, 45, 90, 300)
 """Seconds between two things that happen."""
-_OPERATIONS = (
-    "pods.create",
-    "pods.create",
-    "pods.create",
-    "pods.list",
-    "pods.list",
-    "pods.delete",
-    "billing.pods",
-    "gpus.list",
-)
-_OFTEN = {
-    Fault.ANSWER_LOST: 3,
-    Fault.ERROR_AFTER: 3,
-    Fault.HIDDEN: 2,
-    Fault.TWIN: 2,
-    Fault.HOST_LOST: 2,
-    Fault.CRASHED: 2,
-    Fault.RESTARTED: 2,
-    Fault.DELETE_DENIED: 2,
-    Fault.NO_MONEY: 0.3,
-    Fault.KEY_REVOKED: 0.3,
-}
-"""How much more often than the others: those that cost most where they are got wrong."""
 _QUIET = frozenset({"connections.check", "offers.refresh", "accounts.sweep", "accounts.poll"})
 
 
@@ -88,6 +68,8 @@ class History:
         self._heal()
         self._rest(minutes=45)
         self._watch.everybody_can_act()
+        self._pass(watching.SWEEP.total_seconds() + 30)
+        self._watch.nobody_is_unknown(for_seconds=watching.SWEEP.total_seconds())
         self._tidy_up()
         self._watch.finish()
         self._settle_bill()
@@ -101,6 +83,7 @@ class History:
             (self._arm_faults, 4),
             (self._plan_crash, 2),
             (self._plan_lost_lease, 1),
+            (self._plan_lost_ask, 1),
             (self._deliver_twice, 2),
             (self._jump, 0.7),
             (self._cancel, 1),
@@ -117,6 +100,7 @@ class History:
             (self._revoke_key, 0.4),
             (self._save_key, 0.7),
             (self._delete_by_hand, 0.5),
+            (self._copy_by_hand, 1),
             (self._restart, 0.5),
             (self._restart_database, 0.3),
             (self._nothing, 3),
@@ -142,30 +126,22 @@ class History:
         self.site.console.launch(run_id, evaluates=self.draw.random() < 0.4)
 
     def _arm_faults(self) -> None:
-        """At once or after a few fitting moments; faults that strike everywhere at one of many places."""
-        for fault in self.draw.choices(
-            list(Fault), [_OFTEN.get(fault, 1) for fault in Fault], k=self.draw.choice([1, 2, 3])
-        ):
-            on = None
-            if fault.value.effect.startswith("*") and not fault.value.on.startswith("s3"):
-                on = self.draw.choice(_OPERATIONS)
-            self.site.account.faults.arm(fault, on=on, skip=self.draw.choice([0, 0, 0, 1, 3]))
-            self.log.append(f"  armed {fault.name} on {on or fault.value.on}")
+        self.log += arm_some(self.draw, self.site.account.faults)
 
     def _plan_crash(self) -> None:
-        def crash() -> None:
-            raise Crash
-
-        self.site.boundary.arm(self.draw.randint(1, 25), crash)
+        self.site.boundary.arm(self.draw.randint(1, 25), _crash)
 
     def _plan_lost_lease(self) -> None:
         """At some request the job is so slow that another worker takes it over, does it, and is done."""
+        self.site.boundary.arm(self.draw.randint(1, 12), self._take_over, spares_commits=True)
 
-        def take_over() -> None:
-            self.site.clock.advance(seconds=80)
-            self._deliver(*self.current)
+    def _plan_lost_ask(self) -> None:
+        """Whoever asks for the next machine never gets to write down that there is one."""
+        self.site.boundary.arm_once_asked(self.draw.choice([_crash, self._take_over]))
 
-        self.site.boundary.arm(self.draw.randint(1, 12), take_over, spares_commits=True)
+    def _take_over(self) -> None:
+        self.site.clock.advance(seconds=80)
+        self._deliver(*self.current)
 
     current: tuple[str, UUID] = ("", UUID(int=0))
 
@@ -204,7 +180,7 @@ class History:
         self._on_run(machine_actions.confirm_run_absent, RunState.LAUNCHING)
 
     def _retry_cleanup(self) -> None:
-        for row in self._machines(MachineState.RELEASE_FAILED)[:1]:
+        for row in self.machines(MachineState.RELEASE_FAILED)[:1]:
             self._do(machine_actions.retry_cleanup, row.id)
 
     def _terminate_stray(self) -> None:
@@ -220,7 +196,7 @@ class History:
             self._do(evaluations.cancel_evaluation, evaluation_id)
 
     def _watch_page(self) -> None:
-        for row in self._machines(MachineState.HELD)[:1]:
+        for row in self.machines(MachineState.HELD)[:1]:
             self._do(machine_actions.watch_machine, row.id)
 
     def _change_slots(self) -> None:
@@ -236,6 +212,15 @@ class History:
         alive = self.site.account.alive()
         if alive:
             self.draw.choice(alive).terminate(self.site.clock())
+
+    def _copy_by_hand(self) -> None:
+        """Somebody makes a Pod from one of ours at the provider: it says whose it is, and no row knows it."""
+        pods = list(self.site.account.pods.values())
+        if pods:
+            spec = self.draw.choice(pods).spec
+            copy = {"name": f"tune-{UUID(int=self.draw.getrandbits(128))}", "entrypoint": [], "cmd": [], "args": ""}
+            with suppress(ApiError):  # No capacity, no money.
+                self.site.account.create({**spec, **copy})
 
     def _restart(self) -> None:
         self.site.console.restart()
@@ -302,7 +287,7 @@ class History:
         with unit_of_work() as session:
             act(session, self.site.console.caller, *given)
 
-    def _machines(self, *states: MachineState) -> list[Machine]:
+    def machines(self, *states: MachineState) -> list[Machine]:
         with reading() as session:
             return [row for row in session.exec(select(Machine).order_by(Machine.name)) if row.state in states]  # type: ignore[arg-type]
 
@@ -334,7 +319,7 @@ class History:
             - LIFECYCLE.final
             - {RunState.PAUSED, RunState.NEEDS_RECOVERY, RunState.DRAFT, RunState.ADAPTER_READY}
         )
-        return not moving and not self._machines(*HOLDS_SLOT)
+        return not moving and not self.machines(*HOLDS_SLOT)
 
     def _tidy_up(self) -> None:
         """People end what has not ended: every way out must lead there."""
@@ -358,9 +343,9 @@ class History:
             self._pass(60)
             if self.is_quiet() and not self.site.account.alive():
                 return
-        require(
-            False, "nothing_leaks", f"never tidy: {[(m.name, m.state, m.reason) for m in self._machines(*HOLDS_SLOT)]}"
-        )
+        held = [(row.name, row.state, row.reason) for row in self.machines(*HOLDS_SLOT)]
+        alive = [pod.name for pod in self.site.account.alive()]
+        require(False, "nothing_leaks", f"never tidy: {held} hold slots, {alive} are alive")
 
     def _try(self, act: Any, subject_id: UUID) -> None:
         with suppress(TensorantError):  # Its turn comes later, or it has ended.
@@ -371,3 +356,7 @@ class History:
         for hours in (0.75, 2.5, 4, 2.5, 38, 4):
             self.site.clock.advance(hours=hours)
             self._work()
+
+
+def _crash() -> None:
+    raise Crash

@@ -6,8 +6,9 @@ import hashlib
 import logging
 import traceback
 from collections import defaultdict
+from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from uuid import UUID
@@ -139,9 +140,9 @@ class Watch:
 
     # At the end.
 
-    def finish(self) -> None:
-        rows = self._rows()
-        self._nothing_alive(rows)
+    def finish(self, *, sought: Collection[str] = ()) -> None:
+        """`sought`: machines that are looked for, and never were."""
+        self._nothing_alive([row for row in self._rows() if row.name not in sought])
         self._trained_once()
         self._nothing_lost()
 
@@ -162,13 +163,20 @@ class Watch:
                 f"{run.id} is {run.state} ({run.sentence}) and nobody can do anything",
             )
 
-    def _nothing_alive(self, rows: list[Machine]) -> None:
+    def nobody_is_unknown(self, *, for_seconds: float) -> None:
+        """Healed, and swept since: every machine that was listed for so long is a live row's, or shown to people."""
         with reading() as session:
             strays = set(session.exec(select(StrayMachine.provider_id).where(StrayMachine.gone_at == None)))  # noqa: E711
-        live = {row.name for row in rows if row.state in HOLDS_SLOT}
+        live = {row.name for row in self._rows() if row.state in HOLDS_SLOT}
+        now = self.site.clock()
         for pod in self.site.account.alive():
+            before = now - timedelta(seconds=for_seconds)
+            is_listed = pod.created <= before and pod.is_shown(before) and pod.is_shown(now)
             is_known = pod.name in live or pod.id in strays
-            require(is_known, "nothing_leaks", f"{pod.name} ({pod.id}) is alive, and nobody knows")
+            require(is_known or not is_listed, "nothing_leaks", f"{pod.name} ({pod.id}) is alive, and nobody knows")
+
+    def _nothing_alive(self, rows: list[Machine]) -> None:
+        live = {row.name for row in rows if row.state in HOLDS_SLOT}
         require(not live, "nothing_leaks", f"{live} never came to an end")
         require(not self.site.account.alive(), "nothing_leaks", "machines are alive after everybody tidied up")
 
@@ -189,10 +197,12 @@ class Watch:
 
     def _trained_once(self) -> None:
         """No step is trained again but those after the last checkpoint."""
-        if self._fired(Fault.TWIN):
-            return
+        twins = {name for fault, _, name in self.site.account.faults.fired if fault is Fault.TWIN}
+        beside_twins = {one.subject_id for one in self.site.script.trained if one.machine in twins}
         reached: dict[str, int] = {}
         for one in self.site.script.trained:
+            if one.subject_id in beside_twins:
+                continue  # Two machines came of one call: nobody can keep both from working.
             kept = reached.get(one.subject_id, 0) // EVERY * EVERY
             require(
                 one.first >= kept, "trained_once", f"{one.machine} (start {one.boot}) began at {one.first}, not {kept}"
@@ -212,9 +222,6 @@ class Watch:
             # One that was given up before, and whose machine could not be deleted for a while, may finish all the same.
             was_done = is_done and result is not None and datetime.fromisoformat(result.at) < run.ended_at
             require(not was_done, "adapter_lost", f"{run.id} failed ({run.sentence}) with its adapter done")
-
-    def _fired(self, fault: Fault) -> bool:
-        return any(struck is fault for struck, _, _ in self.site.account.faults.fired)
 
 
 _RESTS = frozenset({RunState.DRAFT, RunState.PAUSED, RunState.NEEDS_RECOVERY, RunState.ADAPTER_READY})

@@ -8,6 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 from unittest import mock
 
+from sqlmodel import select
+
+from tensorant_app.db.session import now_of, unit_of_work
 from tensorant_app.domain.errors import Unknown
 from tensorant_app.domain.machines import MachineState
 from tensorant_app.providers.runpod import RunPodProvider
@@ -41,17 +44,35 @@ def _asks_again(stack: ExitStack) -> None:
 
 
 def _asks_before_committing(stack: ExitStack) -> None:
-    """The right to ask is not written down before the call: a crash in between asks a second time."""
+    """The right to ask is written down after the call: a crash in between asks a second time."""
+    before = RunPodProvider.create
 
     def take_ask(session: Any, machine_id: Any, *, may_ask_again: bool) -> bool:
         machine = session.get_one(machines.Machine, machine_id)
-        return machine.state is MachineState.ASKED and machine.release_wanted_at is None
+        is_asked = machine.state is MachineState.ASKED and machine.release_wanted_at is None
+        return is_asked and machine.ask_sent_at is None
+
+    def create(self: RunPodProvider, request: Any) -> Any:
+        try:
+            answer = before(self, request)
+        except Exception:
+            _note_asked(request.name)
+            raise
+        _note_asked(request.name)
+        return answer
 
     _put(stack, "tensorant_app.services.machines.take_ask", take_ask)
+    stack.enter_context(mock.patch.object(RunPodProvider, "create", create))
+
+
+def _note_asked(name: str) -> None:
+    with unit_of_work() as session:
+        row = session.exec(select(machines.Machine).where(machines.Machine.name == name)).one()
+        row.ask_sent_at = row.ask_sent_at or now_of(session)
 
 
 def _believes_the_delete(stack: ExitStack) -> None:
-    before = machines.note_release_sent
+    before, before_steps = machines.note_release_sent, machines.take_all
 
     def note(session: Any, machine_id: Any, *, problem: str | None, rules: Any) -> None:
         before(session, machine_id, problem=problem, rules=rules)
@@ -59,7 +80,12 @@ def _believes_the_delete(stack: ExitStack) -> None:
         if problem is None and machine.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}:
             machine_steps.take(session, machine, machines.Move("confirm"))
 
+    def steps(session: Any, machine: Any, *given: Any, **more: Any) -> None:
+        if machine.state is not MachineState.RELEASED:  # The look from before the delete is not asked.
+            before_steps(session, machine, *given, **more)
+
     _put(stack, "tensorant_app.services.machines.note_release_sent", note)
+    _put(stack, "tensorant_app.services.machines.take_all", steps)
     _put(stack, "tensorant_app.services.accounts._take_back", lambda *given: None)
     _put(stack, "tensorant_app.services.strays._why_gone", lambda row, now: None)
 

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import random
 import shutil
-import subprocess
-import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
+from datetime import timedelta
+from multiprocessing.process import BaseProcess
 from typing import Any
 
+from sqlmodel import select
+
 from tensorant_app.db import session as session_module
-from tensorant_app.db.session import unit_of_work
+from tensorant_app.db.evaluations import Evaluation
+from tensorant_app.db.machines import Machine
+from tensorant_app.db.promise import Promise
+from tensorant_app.db.runs import Run
+from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
+from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.runs import RunState
 from tensorant_app.services import runs
 from tests.faults.boundary import Boundary
@@ -23,14 +33,18 @@ from tests.faults.console import fast_folder, open_console
 from tests.faults.history import History
 from tests.faults.invariants import Broken, Watch, require
 from tests.faults.site import ACCESS_KEY, API_KEY, DATA_CENTER, EVERY, SECRET_KEY, STEPS, VOLUME, Site
+from tests.faults.worker import work
 from tests.runpod_emulator import Emulator, EmulatorTransport, Fault, RealClock, Script
 from tests.runpod_emulator.pods import Pace
 
 _WORKERS = 2
 _MOST_SECONDS = 420
-_KILLS = (0.3, 6.0)
+_KILLS = (0.3, 4.0)
 """Seconds between two kills."""
-_TROUBLE_SECONDS = 45
+_TROUBLE_SECONDS = 30
+_LOOK_SECONDS = 2
+_LOST_AFTER = timedelta(seconds=90)
+"""Longer than any lease: whoever was to make that call is dead."""
 _FAULTS = (
     Fault.ANSWER_LOST,
     Fault.ERROR_AFTER,
@@ -44,32 +58,41 @@ _FAULTS = (
 
 
 class Workers:
-    """Worker processes of one installation; one that is killed is started again."""
+    """Worker processes of one installation; one that is killed is started again.
+
+    They are forked from a process that has imported everything and run nothing, so that a kill meets a worker
+    at its work rather than at its imports.
+    """
 
     def __init__(self) -> None:
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["tests.faults.__main__", "tests.faults.worker"])
         self._alive = [self._start() for _ in range(_WORKERS)]
 
     def kill_one(self, draw: random.Random) -> None:
         n = draw.randrange(_WORKERS)
         self._alive[n].kill()
-        self._alive[n].wait()
+        self._alive[n].join()
         self._alive[n] = self._start()
 
     def end(self) -> None:
         for process in self._alive:
             process.kill()
-            process.wait()
+            process.join()
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-m", "jobs.worker"]
-        return subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def _start(self) -> BaseProcess:
+        process = self._context.Process(target=work, args=(dict(os.environ),), daemon=True)
+        process.start()
+        return process
 
 
-def in_real_time(seeds: Sequence[int], side_by_side: int) -> Iterator[Found]:
-    """Most of their time they wait."""
+@contextmanager
+def in_real_time(seeds: Sequence[int], side_by_side: int) -> Iterator[Iterator[Found]]:
+    """They begin at once; as each ends, what was found. Most of their time they wait."""
     context = multiprocessing.get_context("spawn")
-    with context.Pool(side_by_side, initializer=quiet) as pool:
-        yield from pool.imap_unordered(live, seeds, chunksize=1)
+    with ProcessPoolExecutor(side_by_side, context, initializer=quiet) as pool:
+        asked = [pool.submit(live, seed) for seed in seeds]
+        yield (done.result() for done in as_completed(asked))
 
 
 def live(seed: int) -> Found:
@@ -84,10 +107,13 @@ def live(seed: int) -> Found:
             log, watch = history.log, history.watch
             _trouble(history, workers, draw)
             _wait(history, watch)
-            watch.finish()
+            watch.everybody_can_act()
+            watch.finish(sought=_sought(history))
             ends = [site.console.run(run_id).state.value for run_id in history.runs]
         except Broken as broken:
             promise, _, words = str(broken).partition(": ")
+        except Exception as error:
+            promise, words = "no_surprise", f"{type(error).__name__}: {error}\n{traceback.format_exc()}"
         finally:
             workers.end()
             struck = [fault.name for fault, _, _ in site.account.faults.fired]
@@ -147,10 +173,33 @@ def _when_it_may(launch: Any) -> None:
 
 def _wait(history: History, watch: Watch) -> None:
     give_up_at = time.monotonic() + _MOST_SECONDS
-    while not history.is_quiet() or _launch_again(history):
-        require(time.monotonic() < give_up_at, "can_act", "the runs never came to an end")
+    while not _is_over(history) or _launch_again(history):
+        require(time.monotonic() < give_up_at, "can_act", f"never came to an end: {_states(history)}")
         watch.look(is_settled=False)
-        time.sleep(1)
+        time.sleep(_LOOK_SECONDS)
+
+
+def _is_over(history: History) -> bool:
+    """Also where a worker died with the create call in its hands: for ten minutes that machine is only looked for."""
+    sought = _sought(history)
+    held = {row.name for row in history.machines(*HOLDS_SLOT)}
+    return history.is_quiet() or bool(sought and held == sought)
+
+
+def _sought(history: History) -> set[str]:
+    """Names that the provider was never asked for, as only it knows."""
+    arrived = {asking.name for asking in history.site.account.asked}
+    asked = [row for row in history.machines(MachineState.ASKED) if row.ask_sent_at is not None]
+    long_ago = history.site.clock() - _LOST_AFTER
+    return {row.name for row in asked if row.name not in arrived and row.ask_sent_at < long_ago}
+
+
+def _states(history: History) -> list[str]:
+    with reading() as session:
+        rows = [*session.exec(select(Run)), *session.exec(select(Evaluation)), *session.exec(select(Machine))]
+        kept = session.exec(select(Promise)).all()
+    due = [f"{row.kind} {row.subject_id} due {row.due_at:%H:%M:%S}, {row.reason or 'no trouble'}" for row in kept]
+    return [f"{type(row).__name__} {row.id} {row.state} {row.sentence or ''}" for row in rows] + due
 
 
 @contextmanager

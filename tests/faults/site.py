@@ -60,7 +60,6 @@ class Site:
     def reopen_database(self) -> None:
         """The database was restarted: every connection is new."""
         session_module.dispose()
-        self.boundary.watch_commits()
 
 
 @contextmanager
@@ -75,10 +74,8 @@ def open_site(*, at: datetime = START, **script: Any) -> Iterator[Site]:
     transport = boundary.over(EmulatorTransport(world))
     found: list[Site] = []
     try:
-        with open_console(
-            folder, lambda: found[0].now() if found else world.clock(), transport, _open_volume
-        ) as console:
-            boundary.watch_commits()
+        now = lambda: found[0].now() if found else world.clock()  # noqa: E731
+        with open_console(folder, now, transport, _open_volume) as console, boundary.watching_commits():
             found.append(Site(console, world, account, book, boundary))
             found[0].connect()
             yield found[0]

@@ -89,7 +89,7 @@ class _Call:
 def _route(request: Request) -> tuple[str, str]:
     """Operation and id; 404 and 405 as the provider tells them."""
     allowed: list[str] = []
-    for pattern, methods in _ROUTES:
+    for pattern, methods in ROUTES:
         if match := re.fullmatch(pattern, request.path):
             if request.method in methods:
                 return methods[request.method], unquote(match[1]) if match.groups() else ""
@@ -113,7 +113,7 @@ def _body(operation: str, raw: bytes) -> dict[str, Any]:
     if operation not in BODIES:
         return {}
     try:
-        body = json.loads(raw)
+        body = json.loads(raw, parse_float=_number)
     except ValueError as error:
         raise ApiError(400, f"request body is not valid JSON: {error}") from error
     errors = errors_in(BODIES[operation], body)
@@ -122,6 +122,12 @@ def _body(operation: str, raw: bytes) -> dict[str, Any]:
     if errors:
         raise ApiError(422, "Request validation failed.", errors)
     return dict(body)
+
+
+def _number(text: str) -> int | float:
+    """10.0 is a whole number to JSON Schema."""
+    value = float(text)
+    return int(value) if value.is_integer() else value
 
 
 def _carry_out(asking: Asking, operation: str) -> Response:
@@ -175,7 +181,7 @@ def _crud(path: str, noun: str, *, changes: str | None) -> list[tuple[str, dict[
     return [(path, {"GET": f"{noun}.list", "POST": f"{noun}.create"}), (f"{path}/([^/]+)", one)]
 
 
-_ROUTES = [
+ROUTES = [
     *_crud("/v2/pods", "pods", changes="PATCH"),
     ("/v2/pods/([^/]+)/action", {"POST": "pods.action"}),
     ("/v2/pods/([^/]+)/logs", {"GET": "pods.logs"}),

@@ -204,6 +204,6 @@ def _time(text: str) -> datetime:
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise ApiError(422, "Request validation failed.", [f"query.lastN: {text!r} is not a positive number"])
     return int(text)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -148,7 +149,7 @@ class Catalog:
             "maxCount": {"secure": gpu.most if is_secure else 0, "community": 0 if is_secure else 1},
         }
         if expands:
-            answer |= self._availability(gpu, int(request.asked("count") or 1), request.asked("minCudaVersion"))
+            answer |= self._availability(gpu, _count(request), _min_cuda(request))
         return answer
 
     def _availability(self, gpu: Gpu, count: int, min_cuda: str | None) -> Mapping[str, Any]:
@@ -174,13 +175,34 @@ def _wants_availability(request: Request) -> bool:
     product = request.asked_words("product", {"POD", "CLUSTER", "SERVERLESS"})
     if bool(include) != bool(product):
         raise ApiError(400, "include=AVAILABILITY and product must be given together")
-    if not include and any(request.asked(name) for name in ("count", "cloud", "minCudaVersion", "cudaVersions")):
+    if not include and any(
+        request.asked(name) is not None for name in ("count", "cloud", "minCudaVersion", "cudaVersions")
+    ):
         raise ApiError(400, "count, cloud and CUDA filters need include=AVAILABILITY")
     return bool(include)
 
 
+def _count(request: Request) -> int:
+    text = request.asked("count")
+    if text is None:
+        return 1
+    if not text.isdecimal() or int(text) < 1:
+        raise ApiError(422, "Request validation failed.", [f"query.count: {text!r} is no whole number from 1"])
+    return int(text)
+
+
+def _min_cuda(request: Request) -> str | None:
+    text = request.asked("minCudaVersion")
+    if text is not None and not re.fullmatch(CUDA, text):
+        raise ApiError(422, "Request validation failed.", [f"query.minCudaVersion: {text!r} is no version like 12.8"])
+    return text
+
+
 def _is_new_enough(dc: DataCenter, min_cuda: str | None) -> bool:
     return min_cuda is None or any(_number(version) >= _number(min_cuda) for version in dc.cuda_versions)
+
+
+CUDA = re.compile(r"[0-9]+(\.[0-9]+)?")
 
 
 def _number(version: str) -> tuple[int, ...]:

@@ -42,4 +42,4 @@ class RealClock:
 
 def text_of(at: datetime) -> str:
     """As the API writes times: UTC, whole seconds, Z."""
-    return at.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return f"{at.astimezone(UTC).replace(microsecond=0, tzinfo=None).isoformat()}Z"

@@ -61,7 +61,7 @@ class Asked:
         source, tail = request.asked("source"), request.asked("tail") or "100"
         if source not in {None, CONTAINER, SYSTEM}:
             raise ApiError(422, "Request validation failed.", [f"query.source: {source!r} is not a log source"])
-        if not tail.isdigit() or int(tail) > MOST:
+        if not tail.isdecimal() or int(tail) > MOST:
             raise ApiError(422, "Request validation failed.", [f"query.tail: {tail!r} is not between 0 and {MOST}"])
         since, after = request.asked("since"), request.headers.get("last-event-id")
         return cls(source, int(tail), _time(since) if since else None, _cursor(after) if after else None)
@@ -100,7 +100,7 @@ def _events(logs: Logs, asked: Asked, wait: Callable[[], bool], index: int) -> I
 
 def _cursor(text: str) -> tuple[datetime, int]:
     at, _, number = text.partition("/")
-    return _time(at), int(number) if number.isdigit() else 0
+    return _time(at), int(number) if number.isdecimal() else 0
 
 
 def _time(text: str) -> datetime:

@@ -110,7 +110,11 @@ class _Visitor(BaseHTTPRequestHandler):
         with contextlib.suppress(OSError):
             self.connection.shutdown(socket.SHUT_RDWR)
 
-    do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = do_HEAD = _serve
+    def __getattr__(self, name: str) -> Callable[[], None]:
+        """Whatever the method is: one that an address does not know is answered with 405 by the API itself."""
+        if name.startswith("do_"):
+            return self._serve
+        raise AttributeError(name)
 
 
 class _Counted:

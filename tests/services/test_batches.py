@@ -84,6 +84,31 @@ def test_an_import_finds_the_same_copies_and_counts(tmp_path: Path, monkeypatch:
     assert shared[0]["duplicates"] > 0
 
 
+def test_several_processes_find_the_notices_that_one_finds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = [
+        ("Mail ann@example.org", "<b>yes</b>"),
+        ("Fine?", "n/a"),
+        ("Сколько это стоит, скажите пожалуйста?", "ok " * 20),
+    ]
+    rows = [
+        json.dumps({"messages": [{"role": "user", "content": ask}, {"role": "assistant", "content": reply}]})
+        for ask, reply in said * 40
+    ]
+    (tmp_path / "rows.jsonl").write_text("\n".join(rows))
+    monkeypatch.setattr(import_work, "_BATCH", 50)
+
+    def look(folder: Path, several: int) -> tuple[int, str]:
+        folder.mkdir()
+        monkeypatch.setattr(import_work, "_WORTH_PROCESSES", several)
+        result = import_work.read_file(tmp_path / "rows.jsonl", folder)
+        return result["warnings"], (folder / import_work.WARNINGS).read_text()
+
+    shared = look(tmp_path / "shared", 0)
+
+    assert shared == look(tmp_path / "alone", 1_000)
+    assert shared[1].count('"email"') == 40
+
+
 @pytest.mark.usefixtures("small_batches")
 def test_a_line_that_is_too_long_ends_it_with_its_number(tmp_path: Path) -> None:
     path = tmp_path / "rows.jsonl"

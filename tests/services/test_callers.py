@@ -8,12 +8,14 @@ import pkgutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from sqlmodel import Session, SQLModel, select
+from sqlmodel import Session, select
 
+from jobs import broker
 from tensorant_app import services
 from tensorant_app.db.accounts import StrayMachine
 from tensorant_app.db.datasets import Dataset, DatasetVersion, Import
@@ -93,13 +95,15 @@ from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.services.import_rows import Show, Which
 from tensorant_app.settings import get_settings
 from tests import factories
+from tests.conftest import Clock
+from tests.kept import Kept, rows
 from tests.plain_base import REPO_ID as BASE_REPO_ID
 from tests.plain_base import REVISION as BASE_REVISION
 from tests.plain_base import make_plain_base
 from tests.web.world import put_preview, put_rows
 from trainer.contract import MASK, Base, Split
 
-NOT_USE_CASES = {"audit.write_audit", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
+NOT_USE_CASES = {"audit.write_audit", "demo.draft", "demo.prepare", "demo.train", "lookup.hold_row", "lookup.own_row"}
 """What use cases are made of, or what is put together of them: each use case asks for its permission."""
 
 DOWNLOAD = "downloads/some"
@@ -357,7 +361,8 @@ CASES: dict[str, Case] = {
     "samples.show_samples": Case(Permission.SEE, lambda s, c, w: samples.show_samples(s, c, w.scored_run)),
     "trials.show_trial": Case(Permission.SEE, lambda s, c, w: trials.show_trial(s, c, w.finished_trial)),
     "versions.create_version": Case(
-        Permission.PREPARE, lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1)
+        Permission.PREPARE,
+        lambda s, c, w: versions.create_version(s, c, w.ready, shares=Fractions(), seed=1, leave_out_rejected=True),
     ),
     "versions.check_version": Case(Permission.PREPARE, lambda s, c, w: versions.check_version(s, c, w.draft_version)),
     "versions.cancel_check": Case(
@@ -461,8 +466,19 @@ def use_cases() -> Iterator[str]:
                 yield f"{found.name}.{name}"
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept[World]:
+    return Kept(tmp_path_factory.mktemp("world") / "data")
+
+
 @pytest.fixture
-def world(caller: Caller) -> World:
+def world(sqlite_database: str, clock: Clock, data_dir: Path, kept: Kept[World]) -> World:
+    broker.load_actors()
+    return kept.put_into(data_dir, make_world)
+
+
+def make_world() -> World:
+    caller = factories.make_caller()
     assert caller.organization_id is not None
     run_id = factories.make_run(caller)
     with unit_of_work() as session:
@@ -544,15 +560,6 @@ def expected(case: Case, who: str) -> str:
     if role not in ALLOWED[case.permission]:
         return "Forbidden"
     return "NotFound" if who == "stranger" and not case.is_own else "done"
-
-
-def rows() -> dict[str, list[str]]:
-    """Every row of every table."""
-    with reading() as session:
-        return {
-            table.name: sorted(str(tuple(row)) for row in session.execute(select(table)))  # type: ignore[call-overload]
-            for table in SQLModel.metadata.sorted_tables
-        }
 
 
 def test_every_use_case_is_in_the_table() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -135,6 +137,30 @@ def test_a_long_list_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.Monk
 
     assert (report.rejected, len(report.errors)) == (5, 3)
     assert "Only the first 3 errors and warnings are listed." in list(data_check.sentences_of(report))
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from tensorant_app.services import data_check
+data_check.LISTED = 1_000
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+report = data_check.check_file(Path(sys.argv[1]))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, report.rows, len(report.errors), len(report.warnings))
+"""
+
+
+def test_a_check_takes_no_more_memory_than_its_lists_and_a_few_bytes_for_each_row(tmp_path: Path) -> None:
+    """As docs/data.md says it, with lists of a hundredth and far fewer rows."""
+    rows = 40_000
+    usual = [chat("To whom?", "To mara.lind@example.org, and to nobody else."), chat("To whom?", "")]
+    path = write(tmp_path, *(json.dumps(one) for one in usual * (rows // 2)))
+
+    said = subprocess.run([sys.executable, "-c", _PEAK, str(path)], capture_output=True, text=True, check=True).stdout
+
+    before, after, *counts = map(int, said.split())
+    assert counts == [rows, 1_000, 1_000]
+    assert after - before <= 45 * 1024 + rows * 150 / 1024, "in KiB; what is loaded with the first row takes 40 MiB"
 
 
 def test_every_code_has_one_row_in_the_table() -> None:

@@ -39,7 +39,7 @@ def version_id(caller: Caller) -> UUID:
         for split, numbers in rows.items()
         for row in numbers
     ]
-    pq.write_table(pa.Table.from_pylist(masks), folder / MASK)
+    pq.write_table(pa.Table.from_pylist(masks), folder / MASK, row_group_size=7)
     return version.id
 
 

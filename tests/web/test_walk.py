@@ -10,8 +10,8 @@ import asyncio
 import importlib
 import inspect
 import pkgutil
-from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 import reflex as rx
@@ -21,24 +21,46 @@ from starlette.testclient import TestClient
 import tensorant_app.pages
 from tensorant_app.api import downloads, sign_in, uploads
 from tensorant_app.state import AppState
+from tests.conftest import Clock
+from tests.kept import Kept, rows
 from tests.people import Person
 from tests.states import all_states, call, make_state, own_handlers, run, variables
-from tests.web.world import DOORS, HANDLERS, ROLES, ROUTES, Case, World, ids_of, make_world, rows
+from tests.web.world import DOORS, HANDLERS, ROLES, ROUTES, Case, World, ids_of, make_world
 
 for _page in pkgutil.iter_modules(tensorant_app.pages.__path__, "tensorant_app.pages."):
     importlib.import_module(_page.name)
 
 STATES = {state.__name__: state for state in all_states()}
 REFUSAL = {"error", "reasons", "fields", "me"}
-_LOOPS = ("watch", "follow")
-_LONG_ENOUGH = 1.5
-"""Seconds, after which a live page's loop has looked at least once; where it is refused it ends by itself."""
 _PATIENCE = 60
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Kept[World]:
+    return Kept(tmp_path_factory.mktemp("world") / "data")
+
+
 @pytest.fixture
-def world(client: TestClient) -> World:
-    return make_world()
+def world(sqlite_database: str, clock: Clock, data_dir: Path, kept: Kept[World]) -> World:
+    """The same for all, and each test's own to change."""
+    return kept.put_into(data_dir, make_world)
+
+
+@pytest.fixture(autouse=True)
+def one_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A live page's loop ends once it has shown what it saw."""
+    watch = AppState._watch
+
+    async def look_once(self: Any, look: Any, show: Any, **_: Any) -> None:
+        async def show_last(seen: Any) -> bool:
+            shown = show(seen)
+            if inspect.isawaitable(shown):
+                await shown
+            return False
+
+        await watch(self, look, show_last)
+
+    monkeypatch.setattr(AppState, "_watch", look_once)
 
 
 def test_every_handler_has_its_line() -> None:
@@ -134,9 +156,7 @@ def perform(
         setattr(state, key, value)
     arguments = case.arguments(world, person or world.people[ROLES[-1]])
     before, stored = variables(state), rows()
-    with suppress(TimeoutError):
-        patience = _LONG_ENOUGH if handler in _LOOPS else _PATIENCE
-        run(asyncio.wait_for(call(state, handler, *arguments), patience))
+    run(asyncio.wait_for(call(state, handler, *arguments), _PATIENCE))
     return before, variables(state), stored
 
 

@@ -13,8 +13,7 @@ from uuid import UUID, uuid4
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import sqlalchemy as sa
-from sqlmodel import SQLModel, select
+from sqlmodel import select
 
 from tensorant_app import routes
 from tensorant_app.db import clock
@@ -23,7 +22,7 @@ from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.runs import Adapter, Run
-from tensorant_app.db.session import engines, now_of, reading, unit_of_work
+from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.db.sessions import SignIn
 from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.datasets import Record, Row, read_record
@@ -495,15 +494,6 @@ def ids_of(world: World) -> set[str]:
     return {str(thing) for thing in (*things, world.people[Role.OWNER].organization_id)}
 
 
-def rows() -> dict[str, list[tuple[Any, ...]]]:
-    """Everything in every table, but when a session was last seen."""
-    with engines().read.connect() as connection:
-        return {
-            table.name: sorted(map(repr, connection.execute(sa.select(*_steady(table)))))  # type: ignore[misc]
-            for table in SQLModel.metadata.sorted_tables
-        }
-
-
 def session_of(person: Person) -> UUID:
     """Another browser of the same person."""
     token = sign_in(person.email).partition("=")[2]
@@ -672,10 +662,6 @@ def put_base() -> str:
     folder = get_settings().bases_dir / "plain"
     base = make_plain_base(folder)
     return f"{base.repo_id}@{base.revision}"
-
-
-def _steady(table: sa.Table) -> list[sa.Column[Any]]:
-    return [column for column in table.columns if column.name != "last_seen_at"]
 
 
 def put_examples(folder: str, lengths: Sequence[int] = (2,)) -> None:

@@ -40,11 +40,10 @@ def follow(run_id: UUID, ends: set[RunState], seconds: float = 300) -> Run:
 def test_a_trial_measures_the_full_run_that_is_then_trained(
     installation: Installation, tiny_base: Base, tmp_path: Path
 ) -> None:
-    first = demo.walk(tiny_base, tiny_recipe(tmp_path, epochs=1), print)
     caller = demo.owner()
+    known = demo.prepare(caller, tiny_base, tiny_recipe(tmp_path, epochs=1), print)
     settings = tiny_recipe(tmp_path, epochs=3).settings
     with unit_of_work() as session:
-        known = session.get_one(Run, first.run_id)
         projects.pin_prompts(session, caller, known.project_id, "apple\nstone 7")
         ids = {"version_id": known.version_id, "baseline_id": known.baseline_id}
         trial_id = runs.save_draft(session, caller, name="Try", settings=settings, trial=BOUNDS, **ids)
