@@ -211,6 +211,10 @@ CASES: dict[str, Case] = {
     "safety.set_command": Case(
         Permission.OPERATE, lambda s, c, w: safety.set_command(s, c, w.organization_id, "/bin/true", "60")
     ),
+    "safety.set_token": Case(Permission.ADMINISTER, lambda s, c, w: give_token(s, c), is_own=True),
+    "safety.set_operators_token": Case(
+        Permission.OPERATE, lambda s, c, w: give_operators_token(s, c, w.organization_id)
+    ),
     "safety.set_private_address": Case(
         Permission.OPERATE,
         lambda s, c, w: safety.set_private_address(s, c, w.organization_id, "http://127.0.0.1:9/", "60"),
@@ -771,6 +775,16 @@ def _compared(session: Session, world: World) -> UUID:
     session.add(DatasetVersion(**values))
     session.flush()
     return UUID(str(values["id"]))
+
+
+def give_token(session: Session, caller: Caller) -> None:
+    safety.set_address(session, caller, "https://a.example.com", "60")
+    safety.set_token(session, caller, "secret-token-1234")
+
+
+def give_operators_token(session: Session, caller: Caller, organization_id: UUID) -> None:
+    safety.set_private_address(session, caller, organization_id, "http://127.0.0.1:9/", "60")
+    safety.set_operators_token(session, caller, organization_id, "secret-token-1234")
 
 
 def _unused_dataset(session: Session, dataset_id: UUID) -> UUID:
