@@ -190,12 +190,12 @@ CASES: dict[str, Case] = {
     "deletions.show_deletion": Case(
         Permission.SEE, lambda s, c, w: deletions.show_deletion(s, c, Deletable.VERSION, w.draft_version)
     ),
-    "deletions.stored_in": Case(Permission.SEE, lambda s, c, w: deletions.stored_in(s, c, w.dataset)),
+    "deletions.stored_in": Case(Permission.SEE, lambda s, c, w: deletions.stored_in(s, c, w.dataset_id)),
     "deletions.delete": Case(
         Permission.DECIDE, lambda s, c, w: deletions.delete(s, c, Deletable.VERSION, w.draft_version)
     ),
     "deletions.delete_dataset": Case(
-        Permission.DECIDE, lambda s, c, w: deletions.delete_dataset(s, c, _unused_dataset(s, w.dataset))
+        Permission.DECIDE, lambda s, c, w: deletions.delete_dataset(s, c, _unused_dataset(s, w.dataset_id))
     ),
     "deletions.delete_import": Case(
         Permission.DECIDE, lambda s, c, w: deletions.delete_import(s, c, _unused(s, w.receiving))
