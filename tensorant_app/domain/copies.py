@@ -33,11 +33,11 @@ class Duplicate:
 def keys_of(messages: Sequence[Mapping[str, object]]) -> Keys:
     """Of the messages of a stored example."""
     said = [(str(m["role"]), _text_of(m)) for m in messages]
-    return keys_of_texts([role for role, _ in said], [text for _, text in said])
+    return Keys(*keys_of_texts([role for role, _ in said], [text for _, text in said]))
 
 
-def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> Keys:
-    """Of roles and texts, in order. NUL stands between them, which no stored text holds."""
+def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> tuple[bytes, bytes]:
+    """`Keys` of roles and texts, in order. NUL stands between them, which no stored text holds."""
     leading, initials = _shape(tuple(roles))
     said = _all_plain(texts)
     if leading == 0:
@@ -48,12 +48,11 @@ def keys_of_texts(roles: Sequence[str], texts: Sequence[str]) -> Keys:
         parts = list(zip(roles, said.split(b"\0"), strict=True)) if roles else []
         system = b"\0".join([text for role, text in parts if role == "system"])
         said = b"\0".join([text for role, text in parts if role != "system"])
-    before, _, last = said.rpartition(b"\0")
-    # Where one text stands alone, there is nothing before it, and no mark.
-    before = initials + before + b"\0"
-    return Keys(
-        blake2b(before + last, digest_size=KEY_BYTES).digest(),
-        blake2b(before + system, digest_size=KEY_BYTES).digest(),
+    last = said.rfind(b"\0") + 1
+    begin = initials if last else initials + b"\0"
+    return (
+        blake2b(begin + said, digest_size=KEY_BYTES).digest(),
+        blake2b(begin + said[:last] + system, digest_size=KEY_BYTES).digest(),
     )
 
 

@@ -17,8 +17,9 @@ from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
 
 ACCEPTED_SHOWN = 1_000
-LISTED = 100_000
-"""Errors and warnings beyond this many are counted and not listed, so that a report fits into memory."""
+LISTED, LETTERS = 100_000, 64 * 1024 * 1024
+"""Errors and warnings beyond this many, or of more text than this, are counted and not listed: a report fits into memory."""
+Listed = list[dict[str, Any]]
 
 
 @dataclass(slots=True)
@@ -33,12 +34,21 @@ class Report:
     rejected: int = 0
     accepted_rows: list[int] = field(default_factory=list)
     blank_lines: int = 0
-    errors: list[dict[str, Any]] = field(default_factory=list)
-    warnings: list[dict[str, Any]] = field(default_factory=list)
+    errors: Listed = field(default_factory=list)
+    warnings: Listed = field(default_factory=list)
+
+    letters: int = 0
+    """Of all that is listed; no part of the JSON."""
 
     def as_json(self) -> dict[str, Any]:
         """By name, and not copied: the lists can be long."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "letters"}
+
+    def note(self, listed: Listed, found: RowError | Notice) -> None:
+        """Add what was found to `errors` or `warnings`, while there is room."""
+        if len(listed) < LISTED and self.letters < LETTERS:
+            listed.append(asdict(found))
+            self.letters += len(found.path) + len(found.message)
 
     @property
     def is_clean(self) -> bool:
@@ -69,14 +79,14 @@ def check_file(
             case RowError():
                 report.rejected += found.row != last_rejected
                 last_rejected = found.row
-                _list(report.errors, found)
+                report.note(report.errors, found)
             case Notice():
-                _list(report.warnings, found)
+                report.note(report.warnings, found)
             case FileError():
                 refused = {"code": found.code.value, "message": found.message}
                 return Report(file.name, reading.format, refused, reading.rows)
     for notice in summary.notices():
-        _list(report.warnings, notice)
+        report.note(report.warnings, notice)
     report.warnings.sort(key=lambda warning: warning["row"] or 0)
     report.format, report.rows, report.blank_lines = reading.format, reading.rows, reading.tally.blank_lines
     return report
@@ -106,8 +116,9 @@ def sentences_of(report: Report) -> Iterator[str]:
     for finding in (*report.errors, *report.warnings):
         yield finding["message"]
     unlisted = max(report.rejected, len(report.errors)) > LISTED or len(report.warnings) == LISTED
+    unlisted |= report.letters >= LETTERS
     if unlisted:
-        yield f"Only the first {LISTED:,} errors and warnings are listed."
+        yield f"Only the first {len(report.errors):,} errors and {len(report.warnings):,} warnings are listed."
     blank = f", {report.blank_lines:,} blank lines passed over" if report.blank_lines else ""
     noun = "row" if report.rows == 1 else "rows"
     yield f"{report.rows:,} {noun}: {report.accepted:,} can be trained, {report.rejected:,} cannot{blank}."
@@ -119,9 +130,4 @@ def _accept(report: Report, summary: Summary, row: Row, notices: Iterable[Notice
         report.accepted_rows.append(row.row)
     summary.add(row)
     for notice in notices:
-        _list(report.warnings, notice)
-
-
-def _list(listed: list[dict[str, Any]], found: RowError | Notice) -> None:
-    if len(listed) < LISTED:
-        listed.append(asdict(found))
+        report.note(report.warnings, notice)

@@ -52,7 +52,7 @@ def read_plain(body: bytes) -> Plain | None:
         chat = _DECODER.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
-    roles: list[str] = [message.role for message in chat.messages]
+    roles: tuple[str, ...] = tuple([message.role for message in chat.messages])
     texts = [message.content for message in chat.messages]
     if not _is_in_order(roles, texts):
         return None
@@ -64,9 +64,9 @@ def read_plain(body: bytes) -> Plain | None:
     return text, sha256(_SORTED.encode(chat)).digest(), copy, question, len(texts[-1])
 
 
-def _is_in_order(roles: list[str], texts: list[str]) -> bool:
+def _is_in_order(roles: tuple[str, ...], texts: list[str]) -> bool:
     """Begins with a question, ends with a reply, and no reply is empty."""
-    replies = _replies(tuple(roles))
+    replies = _replies(roles)
     for n in replies:
         if not texts[n] or texts[n].isspace():
             return False

@@ -16,8 +16,8 @@ from typing import TypeVar
 Done = TypeVar("Done")
 
 WORKERS = min(2, os.cpu_count() or 1)
-_WAITING = WORKERS + 1
-"""Parts under way, so that memory stays bounded however slowly the answers are taken."""
+_WAITING = 3 * WORKERS
+"""Parts under way: so many that no worker waits, so few that memory stays bounded."""
 _LOOK_SECONDS = 1.0
 
 

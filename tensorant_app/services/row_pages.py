@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import islice
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 PAGE_ROWS = 50
 _READERS = 2
 """Row groups that are read and searched at once."""
+_ONE_BY_ONE, _TOGETHER = 16, 16
+"""So many row groups are read singly, and so many at a time from then on: a search of many of them spends less on handing
+them out than on reading."""
 _at_once = BoundedSemaphore(2)
 """Searches of the whole process, so that a few people cannot take its computer."""
 _FRAME = tuple(
@@ -86,22 +89,29 @@ def _each_group(path: Path, columns: Sequence[str], look: Callable[[pa.Table], A
     """What `look` makes of each row group, in order; no more are read than are asked for."""
     import pyarrow.parquet as pq
 
-    def read(group: int) -> Any:
+    def read(groups: range) -> list[Any]:
         with pq.ParquetFile(path, metadata=metadata) as file:
-            return look(file.read_row_group(group, columns=list(columns), use_threads=False))
+            return [look(file.read_row_group(one, columns=list(columns), use_threads=False)) for one in groups]
 
     metadata = pq.read_metadata(path)
     waiting: deque[Any] = deque()
     with ThreadPoolExecutor(_READERS) as pool:
         try:
-            for group in range(metadata.num_row_groups):
-                waiting.append(pool.submit(read, group))
+            for groups in _portions(metadata.num_row_groups):
+                waiting.append(pool.submit(read, groups))
                 if len(waiting) > _READERS:
-                    yield waiting.popleft().result()
+                    yield from waiting.popleft().result()
             while waiting:
-                yield waiting.popleft().result()
+                yield from waiting.popleft().result()
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def _portions(count: int) -> Iterator[range]:
+    """Groups that a reader takes at once: few where a common word is soon found, many where a rare one is not."""
+    first = min(count, _ONE_BY_ONE)
+    yield from (range(n, n + 1) for n in range(first))
+    yield from (range(n, min(n + _TOGETHER, count)) for n in range(first, count, _TOGETHER))
 
 
 def _finder(word: str) -> Callable[[pa.Table], pa.Table]:

@@ -136,7 +136,20 @@ def test_a_long_list_is_cut_and_says_so(tmp_path: Path, monkeypatch: pytest.Monk
     report = data_check.check_file(write(tmp_path, chat("a", "b"), *["{"] * 5))
 
     assert (report.rejected, len(report.errors)) == (5, 3)
-    assert "Only the first 3 errors and warnings are listed." in list(data_check.sentences_of(report))
+    assert "Only the first 3 errors and 0 warnings are listed." in list(data_check.sentences_of(report))
+
+
+def test_a_list_of_long_findings_ends_with_its_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(data_check, "LETTERS", 100)
+    deep: object = "\0"
+    for _ in range(20):
+        deep = {"a_key_that_makes_a_path_long": deep}
+
+    report = data_check.check_file(write(tmp_path, *[chat("a", "b", more=deep)] * 5))
+
+    assert (report.rejected, len(report.errors)) == (5, 1)
+    assert "Only the first 1 errors and 0 warnings are listed." in list(data_check.sentences_of(report))
+    assert "letters" not in report.as_json()
 
 
 _PEAK = """

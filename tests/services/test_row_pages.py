@@ -93,6 +93,16 @@ def test_a_common_word_reads_no_more_of_the_file_than_its_page_needs(
     assert len(looked) <= 12, "of 29 groups; 50 rows stand in the first 9"
 
 
+def test_no_row_group_is_left_out_or_read_twice_where_many_are_handed_out_together(
+    rows: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(row_pages, "_ONE_BY_ONE", 3)
+    monkeypatch.setattr(row_pages, "_TOGETHER", 4)
+
+    assert found(rows, "question 199") == [199]
+    assert count_rows(rows, "same answer") == 194
+
+
 def test_a_slice_begins_anywhere(rows: Path) -> None:
     assert [row["row"] for row in slice_rows(rows, ["row"], 148, 5)] == [149, 150, 151, 152, 153]
     assert [row["row"] for row in slice_rows(rows, ["row"], 198)] == [199, 200]
