@@ -15,7 +15,7 @@ from tensorant_app.domain.imports import ImportState
 from tensorant_app.services import imports, uploads
 from tensorant_app.services.bases import control_tokens, reads_images
 from tensorant_app.services.connections import store, tell_disk_trouble
-from tensorant_app.services.image_files import IMAGES, THUMBNAILS
+from tensorant_app.services.image_files import IMAGE_NAMES, IMAGES, THUMBNAILS
 from tensorant_app.services.imports import ImportWork
 from tensorant_app.services.work import run_work, work_folder
 from trainer.contract import RESULT
@@ -45,7 +45,7 @@ def react(lease: Lease) -> None:
 def _perform(lease: Lease, work: ImportWork) -> dict[str, Any] | None:
     """What the process found, its files stored; None where nobody wants it any more."""
     try:
-        return _look(lease) if work.state is ImportState.RECEIVING else _read(lease, work)
+        return _look(lease, work) if work.state is ImportState.RECEIVING else _read(lease, work)
     except Conflict:
         return None
     except Refused as error:
@@ -54,9 +54,10 @@ def _perform(lease: Lease, work: ImportWork) -> dict[str, Any] | None:
         return _refused(tell_disk_trouble(error))
 
 
-def _look(lease: Lease) -> dict[str, Any]:
+def _look(lease: Lease, work: ImportWork) -> dict[str, Any]:
     with work_folder(lease.subject_id) as folder:
-        job = {"source": str(store().fetch(imports.source_key(lease.subject_id)))}
+        source = str(store().fetch(imports.source_key(lease.subject_id)))
+        job = {"source": source, "images": reads_images(*work.base)}
         result = run_work("tensorant_app.services.preview_work", job, folder, lambda: _beat(lease))
         store().put(imports.preview_key(lease.subject_id), folder / RESULT)
         return result
@@ -85,10 +86,10 @@ def _read(lease: Lease, work: ImportWork) -> dict[str, Any]:
 
 def _take_images(import_id: UUID, folder: Path) -> None:
     """Before the rows that name them."""
-    for name in (IMAGES, THUMBNAILS):
+    for name in (IMAGES, THUMBNAILS, IMAGE_NAMES):
         target = store().fetch(imports.rows_key(import_id)).parent / name
         shutil.rmtree(target, ignore_errors=True)
-        if (folder / name).is_dir():
+        if (folder / name).exists():
             (folder / name).rename(target)
 
 

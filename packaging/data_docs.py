@@ -10,7 +10,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from tensorant_app.domain.data_codes import CODES, Severity  # noqa: E402
-from tensorant_app.domain.file_kinds import ENCODINGS, KINDS, LIMITS, WRAPPINGS  # noqa: E402
+from tensorant_app.domain.file_kinds import ENCODINGS, IMAGE_FORMS, KINDS, LIMITS, WRAPPINGS  # noqa: E402
 from tensorant_app.domain.layouts import LAYOUTS  # noqa: E402
 
 PAGE = ROOT / "docs" / "data.md"
@@ -35,6 +35,7 @@ def tables() -> Mapping[str, str]:
         ),
         "layouts": _table(("layout", "name", "needs", "may have", "how a row becomes a conversation"), layouts),
         "limits": _table(("what", "at most"), LIMITS.items()),
+        "images": _table(("what came", "what is stored"), IMAGE_FORMS.items()),
     }
     for severity in Severity:
         rows = [(f"`{code}`", a.meaning, a.advice) for code, a in CODES.items() if a.severity is severity]

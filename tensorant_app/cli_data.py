@@ -14,7 +14,7 @@ from tensorant_app.cli_recovery import As, caller_of
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.notices import COMMON_TOKENS
-from tensorant_app.services import bases, comparisons, deletions, downloads, exports, file_checks
+from tensorant_app.services import bases, comparisons, deletions, downloads, exports, file_checks, row_files
 from tensorant_app.services import data_check as data_checks
 from tensorant_app.services.deletions import Deletable
 from tensorant_app.services.exports import ExportKind
@@ -80,13 +80,14 @@ def export_data(
     split: Annotated[str, typer.Option(help="train, validation or test; all of them without it.")] = "",
     as_: As = None,
 ) -> None:
-    """Write the rows of a checked or frozen version, a file for each split."""
+    """Write the rows of a checked or frozen version: a file for each split, or an archive with their images."""
     with caller_of(as_) as caller, unit_of_work() as session:
         found = exports.export_version(session, caller, version_id, kind=format_, split=split)
     to.mkdir(parents=True, exist_ok=True)
-    for name, path in found.examples.items():
+    written = {name: row_files.read_pieces(name, path) for name, path in found.examples.items()}
+    for name, pieces in ({found.file_name: downloads.stream_zip(found)} if found.images else written).items():
         with (to / name).open("xb") as file:
-            file.writelines(downloads.read_pieces(name, path))
+            file.writelines(pieces)
         print(to / name, flush=True)
 
 

@@ -103,6 +103,10 @@ def import_bad_rows(import_id: object) -> str:
     return f"/api/imports/{import_id}/bad-rows.jsonl"
 
 
+def import_image(import_id: object, name: object) -> str:
+    return f"/api/imports/{import_id}/images/{name}"
+
+
 def version_image(version_id: object, name: object) -> str:
     return f"/api/versions/{version_id}/images/{name}"
 

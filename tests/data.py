@@ -20,6 +20,7 @@ from tensorant_app.services.imports import ImportView
 from tensorant_app.services.versions import VersionView
 from tensorant_app.settings import get_settings
 from tests import plain_trainer
+from tests.plain_base import make_plain_base
 from trainer.contract import Base, MaskJob, load
 
 SHARES = Counts(validation=2, test=3)
@@ -68,6 +69,27 @@ def make_dataset(caller: Caller, base: Base) -> UUID:
     with unit_of_work() as session:
         project_id = projects.create_project(session, caller, "Tickets", facts)
         return imports.create_dataset(session, caller, project_id, "Tickets")
+
+
+_TEXT_CONFIG = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 3,
+    "max_position_embeddings": 2048,
+}
+
+
+def make_vision_dataset(caller: Caller, folder: Path) -> UUID:
+    """An empty dataset of a project whose base model, made in `folder`, reads images."""
+    base = make_plain_base(
+        folder,
+        extra={"preprocessor_config.json": b"{}"},
+        architectures=["Idefics3ForConditionalGeneration"],
+        hidden_size=None,
+        text_config=_TEXT_CONFIG,
+    )
+    return make_dataset(caller, base)
 
 
 def receive(caller: Caller, dataset_id: UUID, path: Path) -> UUID:

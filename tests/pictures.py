@@ -16,12 +16,22 @@ from PIL.PngImagePlugin import PngInfo
 SECRET = "The photographer's own words"
 
 
-def picture(form: str = "PNG", size: tuple[int, int] = (40, 24), *, colour: str = "blue", **options: Any) -> bytes:
+def picture(
+    form: str = "PNG", size: tuple[int, int] = (40, 24), *, colour: str = "blue", mode: str = "RGB", **options: Any
+) -> bytes:
     """Not of one colour, so that a wrong pixel shows."""
     image, target = Image.new("RGB", size, colour), io.BytesIO()
     image.paste("yellow", (0, 0, size[0] // 3, size[1] // 2))
-    image.save(target, form, **options)
+    (image if mode == "RGB" else _in_mode(image, mode)).save(target, form, **options)
     return target.getvalue()
+
+
+def _in_mode(image: Image.Image, mode: str) -> Image.Image:
+    if mode != "I;16":
+        return image.convert(mode)
+    deep = Image.new(mode, image.size)
+    deep.putdata([value * 257 for value in image.convert("L").tobytes()])
+    return deep
 
 
 def photograph(orientation: int = 1) -> bytes:

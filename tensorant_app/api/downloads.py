@@ -7,8 +7,11 @@ from starlette.responses import FileResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tensorant_app.api.requests import act, answers, look, path_id
-from tensorant_app.services import downloads, exports, version_images
+from tensorant_app.services import downloads, exports, import_rows, row_files, version_images
 from tensorant_app.services.exports import ExportKind
+
+_KEPT = {"cache-control": "private, max-age=3600"}
+"""An image never changes under its name."""
 
 
 @answers
@@ -54,27 +57,36 @@ async def version_image(request: Request) -> Response:
     found = await look(
         request, lambda session, caller: version_images.find_thumbnail(session, caller, version_id, name)
     )
-    return FileResponse(found, media_type="image/webp", headers={"cache-control": "private, max-age=3600"})
+    return FileResponse(found, media_type="image/webp", headers=_KEPT)
+
+
+@answers
+async def import_image(request: Request) -> Response:
+    """The same of an import's rows, before there is a version."""
+    import_id, name = path_id(request), request.path_params["name"]
+    found = await look(request, lambda session, caller: import_rows.find_thumbnail(session, caller, import_id, name))
+    return FileResponse(found, media_type="image/webp", headers=_KEPT)
 
 
 @answers
 async def version_rows(request: Request) -> Response:
-    """`format` is jsonl or parquet, `split` one of the splits; without it all of them come as an archive."""
+    """`format` is jsonl or parquet, `split` one of the splits; all of them, or rows with images, come as an archive."""
     version_id, query = path_id(request), request.query_params
     kind, split = query.get("format", ExportKind.JSONL), query.get("split", "")
     found = await act(
         request, lambda session, caller: exports.export_version(session, caller, version_id, kind=kind, split=split)
     )
     headers = {"content-disposition": f'attachment; filename="{found.file_name}"'}
-    if not split:
+    if found.is_archive:
         return StreamingResponse(downloads.stream_zip(found), media_type="application/zip", headers=headers)
     ((name, path),) = found.examples.items()
     media_type = "application/x-ndjson" if kind == ExportKind.JSONL else "application/vnd.apache.parquet"
-    return StreamingResponse(downloads.read_pieces(name, path), media_type=media_type, headers=headers)
+    return StreamingResponse(row_files.read_pieces(name, path), media_type=media_type, headers=headers)
 
 
 ROUTES = [
     Route("/api/versions/{id}/images/{name}", version_image, methods=["GET"]),
+    Route("/api/imports/{id}/images/{name}", import_image, methods=["GET"]),
     Route("/api/runs/{id}/adapter.zip", adapter, methods=["GET"]),
     Route("/api/runs/{id}/job-files.zip", job_files, methods=["GET"]),
     Route("/api/imports/{id}/errors.jsonl", import_errors, methods=["GET"]),

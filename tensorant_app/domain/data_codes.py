@@ -36,6 +36,7 @@ class FileCode(StrEnum):
     UNPACKED_TOO_LARGE = "unpacked_too_large"
     ROW_TOO_LONG = "row_too_long"
     TOO_LARGE = "too_large"
+    IMAGES_NOT_SENT = "images_not_sent"
 
 
 class RowCode(StrEnum):
@@ -142,6 +143,7 @@ CODES: Mapping[Code, About] = {
     F.UNPACKED_TOO_LARGE: _refused("Unpacks to more than the limit", "Send the file unpacked, or split it"),
     F.ROW_TOO_LONG: _refused("A row longer than the limit", "Split or shorten that example"),
     F.TOO_LARGE: _refused("More than this kind of file may hold", "Write JSON Lines, which have no such limit"),
+    F.IMAGES_NOT_SENT: _refused("Rows that name images, sent without them", "Pack rows and images into one zip"),
     R.NOT_UTF8: _error("Not UTF-8", "Save the file as UTF-8"),
     R.NOT_JSON: _error("Not valid JSON", "Mend the place named; each row is one JSON object"),
     R.CUT_OFF: _error("The row ends in the middle", "Send the file again whole, or remove its end"),

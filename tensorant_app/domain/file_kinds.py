@@ -41,15 +41,15 @@ KINDS: Mapping[FileKind, str] = {
 }
 WRAPPINGS: Mapping[Wrapping, str] = {
     Wrapping.GZIP: "gzip, also of several members, around any text format",
-    Wrapping.ZIP: "zip around one file of any text format, and the images that it names; what macOS and Windows add is "
-    "passed over",
+    Wrapping.ZIP: "zip around one file of any text format or one Parquet file, and the images that it names, or around "
+    "an exported version; what macOS and Windows add is passed over",
 }
 ENCODINGS = "UTF-8 with or without byte order mark, UTF-16 with one (or plainly recognisable without)"
 
 UNPACKED_RATIO = 100
 UNPACKED_FLOOR = 64 * MIB
 UNPACKED_LIMIT = 16 * 1024 * MIB
-ARCHIVE_INDEX_LIMIT = 4 * MIB
+ARCHIVE_INDEX_LIMIT = 32 * MIB
 WHOLE_LIMIT = 16 * MIB
 WORKBOOK_LIMIT = 512 * MIB
 WORKBOOK_TEXTS_LIMIT = 48 * MIB
@@ -58,10 +58,22 @@ IMAGE_PIXELS = 100_000_000
 IMAGE_BYTES = 20 * MIB
 IMAGE_SIDE = 65_500
 IMAGES_MOST = 100_000
-IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".webp", ".gif")
+IMAGE_SUFFIXES = (".png", ".jpg", ".jpeg", ".jpe", ".jfif", ".webp", ".gif")
+OTHER_IMAGE_SUFFIXES = (".bmp", ".tif", ".tiff", ".heic", ".heif", ".avif", ".jxl", ".jp2", ".svg", ".ico", ".dng")
+"""Images that are not read; one that a row names is a fault of that row, and no second file of rows."""
 MEMORY_LIMIT = 1024 * MIB
 SHARED_FROM = 16 * MIB
 """From this size on a plain file is read by two processes; below, the second one costs more than it brings."""
+
+IMAGE_FORMS: Mapping[str, str] = {
+    "JPEG": "as it is, CMYK too; EXIF, XMP, IPTC and comments go",
+    "PNG": "as it is, with its palette and transparency; texts and EXIF go",
+    "PNG with 16 bits of gray": "PNG with 8 bits: the upper ones (cut off, nearly all would be white)",
+    "WebP, GIF, animated PNG": "PNG of the first picture",
+    "any that a camera turned (EXIF orientation)": "written anew upright, as JPEG (quality 95) or PNG",
+    "BMP, TIFF, HEIC, AVIF, SVG and others": "nothing: a row that names one has the error `image_broken`",
+}
+"""What came, and what is stored of it."""
 
 LIMITS: Mapping[str, str] = {
     "one row": f"{ROW_LIMIT // MIB} MiB of text",
@@ -71,6 +83,7 @@ LIMITS: Mapping[str, str] = {
     "columns of a table": f"{COLUMN_LIMIT:,}",
     "gzip and zip": f"unpack to at most {UNPACKED_RATIO} times their size (never less than {UNPACKED_FLOOR // MIB} MiB), "
     f"and {UNPACKED_LIMIT // MIB // 1024} GiB; they are unpacked as they are read, nothing is written to disk",
+    "Parquet inside a zip": f"any size where it is stored uncompressed, else {UNPACKED_FLOOR // MIB} MiB",
     "index of a zip": f"{ARCHIVE_INDEX_LIMIT // MIB} MiB",
     "JSON columns": f"{WHOLE_LIMIT // MIB} MiB, because such a file cannot be read piece by piece",
     "workbook": f"{WORKBOOK_LIMIT // MIB} MiB unpacked, {WORKBOOK_TEXTS_LIMIT // MIB} MiB of it shared texts",
@@ -80,6 +93,10 @@ LIMITS: Mapping[str, str] = {
     "images of an import": f"{IMAGES_MOST:,} different ones",
     "memory of an import": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is refused",
 }
+
+
+def is_image_name(name: str) -> bool:
+    return name.lower().endswith((*IMAGE_SUFFIXES, *OTHER_IMAGE_SUFFIXES))
 
 
 def kind_by_magic(start: bytes) -> FileKind | Wrapping | str | None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from tensorant_app.domain.examples import IMAGE_KINDS
+from tensorant_app.domain.json_text import parse
 
 IMAGE_MARK = "<image>"
 STORED_NAME = re.compile(r"[0-9a-f]{64}\.(?:png|jpg)")
+_LIST, _ONE = "images", "image"
+"""Columns that hold what the marks of a row stand for; the second one only where the row's parts hold no images."""
+_LONGEST_PATH = 80
 Example = Mapping[str, object]
 
 
@@ -23,20 +28,44 @@ class Given(NamedTuple):
 
 
 def given_images(example: Example) -> Iterator[Given]:
-    """Those of content parts, then those of the list `images`."""
+    """Those of content parts, then those of the list `images`; of a faulty row what can be told."""
     for n, message in enumerate(_messages(example)):
         for k, part in enumerate(_parts(message)):
             if part.get("type") in IMAGE_KINDS and (source := _source_of(part)) is not None:
                 yield Given(f"messages[{n}].content[{k}]", source)
-    listed = example.get("images")
-    for k, source in enumerate(listed_images(example)):
-        yield Given(f"images[{k}]" if isinstance(listed, list) else "images", source)
+    column, listed = column_of(example), listed_images(example)
+    is_list = isinstance(example.get(column), list)
+    for k, source in enumerate(listed):
+        yield Given(f"{column}[{k}]" if is_list or len(listed) > 1 else column, source)
 
 
 def listed_images(example: Example) -> list[object]:
-    """A single path given as text is one image."""
-    listed = example.get("images")
+    """A single path given as text is one image; a list written as JSON text is the list."""
+    listed = example.get(column_of(example))
+    if isinstance(listed, str):
+        found = parse(listed) if listed.lstrip().startswith("[") else listed
+        listed = found if isinstance(found, list) else listed.strip() or None
     return listed if isinstance(listed, list) else [] if listed is None else [listed]
+
+
+def column_of(example: Example) -> str:
+    """What the column of the row's images is called."""
+    if _is_filled(example, _LIST) or not _is_filled(example, _ONE):
+        return _LIST
+    parts = (part for message in _messages(example) for part in _parts(message))
+    held = any(part.get("type") in IMAGE_KINDS and _source_of(part) is not None for part in parts)
+    return _LIST if held else _ONE
+
+
+def is_path(source: object) -> bool:
+    """Names a file, and is neither an image in base64 nor an address."""
+    return isinstance(source, str) and not source.startswith("data:") and "://" not in source[:12]
+
+
+def show_path(path: str) -> str:
+    """As short ASCII; of a long path its end, by which it is known."""
+    text = json.dumps(path)
+    return text if len(text) <= _LONGEST_PATH else f'"...{text[-_LONGEST_PATH:]}'
 
 
 def count_marks(example: Example) -> int:
@@ -51,6 +80,15 @@ def count_marks(example: Example) -> int:
             else:
                 marks += str(part.get("text", "")).count(IMAGE_MARK)
     return marks
+
+
+def counted(listed: int, marks: int) -> str:
+    """What is wrong with so many images for so many places."""
+    if marks == 0:
+        return f"holds {listed}, and no text says where; write {IMAGE_MARK} into a question for each."
+    if listed == 0:
+        return f"holds none for {marks} {IMAGE_MARK} marks; name the images, or remove the marks."
+    return f"holds {listed} for {marks} {IMAGE_MARK} marks; give each mark one."
 
 
 def with_stored_images(example: Example, name_of: Callable[[object], str]) -> dict[str, object]:
@@ -80,7 +118,8 @@ def with_stored_images(example: Example, name_of: Callable[[object], str]) -> di
         return {**message, "content": made}
 
     messages = [placed(message) for message in _messages(example)]
-    return {**{key: value for key, value in example.items() if key != "images"}, "messages": messages}
+    used = column_of(example)
+    return {**{key: value for key, value in example.items() if key != used}, "messages": messages}
 
 
 def stored_images(example: Example) -> Iterator[str]:
@@ -91,14 +130,32 @@ def stored_images(example: Example) -> Iterator[str]:
                 yield name
 
 
+def with_paths(example: Example, place: Callable[[str], str]) -> dict[str, object]:
+    """Every image of a stored example under the path that `place` makes of its name."""
+
+    def placed(part: Mapping[str, object]) -> Mapping[str, object]:
+        name = part.get("image")
+        return {**part, "image": place(name)} if part.get("type") == "image" and isinstance(name, str) else part
+
+    messages = [
+        {**message, "content": [placed(part) for part in _parts(message)]} if _parts(message) else message
+        for message in _messages(example)
+    ]
+    return {**example, "messages": messages}
+
+
+def _is_filled(example: Example, column: str) -> bool:
+    return example.get(column) not in (None, "", [])
+
+
 def _messages(example: Example) -> Sequence[Mapping[str, object]]:
-    messages = example["messages"]
-    return messages if isinstance(messages, list) else []
+    messages = example.get("messages")
+    return [one if isinstance(one, dict) else {} for one in messages] if isinstance(messages, list) else []
 
 
 def _parts(message: Mapping[str, object]) -> Sequence[Mapping[str, object]]:
     content = message.get("content")
-    return content if isinstance(content, list) else []
+    return [one if isinstance(one, dict) else {} for one in content] if isinstance(content, list) else []
 
 
 def _source_of(part: Mapping[str, object]) -> object:

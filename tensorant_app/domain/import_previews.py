@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tensorant_app.domain.datasets import Record, Row, read_record
+from tensorant_app.domain.images import column_of, count_marks, counted, listed_images, with_stored_images
 from tensorant_app.domain.layouts import ColumnMapping
 
 SHOWN = 5
@@ -30,10 +31,19 @@ def preview_rows(records: Iterable[Record], mapping: ColumnMapping, *, with_imag
     for record in records:
         read = read_record(record, mapping, with_images=with_images)
         if isinstance(read, Row):
-            made.append(PreviewRow(record.row, json.loads(read.example)["messages"], ()))
+            made.append(_preview(record.row, json.loads(read.example), with_images=with_images))
         else:
             made.append(PreviewRow(record.row, (), tuple(fault.message for fault in read)))
     return made
+
+
+def _preview(row: int, example: dict[str, Any], *, with_images: bool) -> PreviewRow:
+    """Images stand where they are read; whether they are there is looked at later."""
+    marks, listed = count_marks(example), len(listed_images(example))
+    if with_images and marks != listed:
+        return PreviewRow(row, (), (f"Row {row}: {column_of(example)} {counted(listed, marks)}",))
+    placed: Any = with_stored_images(example, str) if with_images else example
+    return PreviewRow(row, placed["messages"], ())
 
 
 def pack(record: Record) -> list[object] | None:

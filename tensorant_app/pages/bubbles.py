@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from tensorant_app.components.chats import Bubble, ToolCall
 from tensorant_app.domain.examples import IMAGE_KINDS
+from tensorant_app.domain.images import stored_images
+from tensorant_app.pages.words import count
 
 
 def bubble_of(message: Mapping[str, Any]) -> Bubble:
@@ -16,6 +19,19 @@ def bubble_of(message: Mapping[str, Any]) -> Bubble:
     name = f" · {message['name']}" if isinstance(message.get("name"), str) else ""
     content = message.get("content")
     return Bubble(role, role.capitalize() + name, words_of(content), is_trained, _calls(message), _images(content))
+
+
+def pictured(message: Mapping[str, Any], address: Callable[[str], str]) -> Bubble:
+    """The same with thumbnails; `address` says where the one of a stored image lies."""
+    pictures = [address(name) for name in stored_images({"messages": [message]})]
+    return replace(bubble_of(message), pictures=pictures, **({"images": []} if pictures else {}))
+
+
+def snippet_of(messages: Sequence[Mapping[str, Any]], length: int) -> str:
+    """The beginning of what is asked; of a question without words, how many images it holds."""
+    asked = next((one for one in messages if one.get("role") == "user"), messages[0] if messages else {})
+    words = " ".join(words_of(asked.get("content")).split())
+    return words[:length] or (count(images, "image") if (images := len(_images(asked.get("content")))) else "")
 
 
 def words_of(content: object) -> str:

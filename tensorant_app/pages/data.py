@@ -22,6 +22,7 @@ from tensorant_app.components.uploads import upload_field
 from tensorant_app.components.values import Node, if_, if_text
 from tensorant_app.pages.deletion import DeletionState, delete_dataset_button, delete_dialog
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
+from tensorant_app.pages.import_images import how_to_pack
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, put, query, start_of
 from tensorant_app.pages.words import ago, exact, size
 from tensorant_app.services import datasets, deletions, imports
@@ -74,6 +75,9 @@ class DataState(AppState):
     """What was frozen last, for the line under the title."""
     stored: str = ""
     """What its files take, as the page was opened."""
+    reads_images: bool = False
+    """A vision project, whose rows may bring images."""
+    upload_limit: str = ""
     is_loading: bool = True
 
     @rx.event
@@ -134,6 +138,8 @@ class DataState(AppState):
             version_count=f"{found.version_count:,}",
             version_pages=pages_of(self, len(found.versions), found.version_count, "versions"),
             newest=f"v{frozen.number} frozen, {frozen.rows or 0:,} rows" if frozen else "Nothing is frozen yet",
+            reads_images=found.reads_images,
+            upload_limit=size(found.upload_limit),
             is_loading=False,
         )
         return True
@@ -268,10 +274,13 @@ def _import_card() -> rx.Component:
         DataState.dataset, next_href=routes.import_(ProjectState.project.id, "{id}"), label="Choose a file"
     )
     off = rx.el.p(VIEWERS, class_name="meta")
+    rows_alone = rx.el.div(
+        meta("One example a line:", block=True), rx.el.code(_FORMAT, class_name="mono meta wrap-any")
+    )
     return card(
         stack(
             if_(AppState.me.may_prepare, upload, off),
-            rx.el.div(meta("One example a line:", block=True), rx.el.code(_FORMAT, class_name="mono meta wrap-any")),
+            if_(DataState.reads_images, how_to_pack(DataState.upload_limit), rows_alone),
             meta("A dropped connection goes on by itself; after a closed tab choose the same file again.", block=True),
         ),
         title="Import",

@@ -15,7 +15,7 @@ from tensorant_app.components.links import bare_link
 from tensorant_app.components.texts import meta
 from tensorant_app.components.values import if_, if_text, pick
 from tensorant_app.pages.import_findings import FindingsState
-from tensorant_app.pages.import_rows import EditorState, LineRow, ShowLink, StepRow
+from tensorant_app.pages.import_rows import EditorState, LineRow, Picture, ShowLink, StepRow
 from tensorant_app.pages.lists import page_foot
 from tensorant_app.pages.rows import no_rows, rows_keys
 from tensorant_app.state import AppState
@@ -138,6 +138,7 @@ def _form() -> rx.Component:
             rx.el.label("The row as JSON", html_for="row-text"),
             text_area("row-text", default_value=EditorState.picked.text, rows=18),
             meta("A conversation (messages), or the columns as the file has them. It is read as strictly as the file."),
+            if_(EditorState.pictures.length() > 0, _kept()),
             row(
                 button("Save row", kind="solid", submits=True),
                 button("Cancel", kind="ghost", on_click=EditorState.edit(False)),
@@ -146,6 +147,17 @@ def _form() -> rx.Component:
         on_submit=EditorState.save,
         key=EditorState.picked.title,
     )
+
+
+def _kept() -> rx.Component:
+    """Which name in the text is which image."""
+
+    def one(picture: rx.Var[Picture]) -> rx.Component:
+        shown = rx.el.img(src=picture.address, alt="", loading="lazy", class_name="shot")
+        return rx.el.figure(shown, rx.el.figcaption(picture.name, class_name="mono meta"), class_name="shot-named")
+
+    said = meta("The images of this row. Take a part out of the text, and its image leaves the row.", block=True)
+    return rx.el.div(said, rx.el.div(rx.foreach(EditorState.pictures, one), class_name="shots"))
 
 
 def _steps() -> rx.Component:

@@ -10,10 +10,12 @@ from uuid import UUID
 
 import reflex as rx
 
+from tensorant_app import routes
 from tensorant_app.components.chats import Bubble
 from tensorant_app.components.choices import Option
 from tensorant_app.domain.edits import EditKind
-from tensorant_app.pages.bubbles import bubble_of, words_of
+from tensorant_app.domain.images import stored_images
+from tensorant_app.pages.bubbles import pictured, snippet_of
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.import_findings import about_code, kind_address
 from tensorant_app.pages.lists import MOST_SEARCHED, Pages, address, found_pages, pages_of, query, start_of
@@ -62,6 +64,14 @@ class PickedRow:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An image of the row that is edited, under the name that its text has for it."""
+
+    address: str
+    name: str
+
+
+@dataclass(frozen=True)
 class StepRow:
     words: str
     by: str
@@ -98,6 +108,7 @@ class EditorState(AppState):
     searched: str = ""
     picked: PickedRow = PickedRow()
     chat: list[Bubble] = []
+    pictures: list[Picture] = []
     row_faults: list[str] = []
     is_editing: bool = False
     steps: list[StepRow] = []
@@ -225,7 +236,7 @@ class EditorState(AppState):
         if wanted or first:
             await self._pick(wanted or first)
         else:
-            self.picked, self.chat, self.row_faults = PickedRow(), [], []
+            self.picked, self.chat, self.pictures, self.row_faults = PickedRow(), [], [], []
 
     def _show(self, view: EditsView, page: RowsPage, which: Which) -> None:
         self.counts = EditCounts(
@@ -251,7 +262,8 @@ class EditorState(AppState):
             return
         self.is_editing = self.is_editing and found.number == self.picked.row
         self.picked = _picked(found)
-        self.chat = [bubble_of(message) for message in _messages(found)]
+        self.chat = [pictured(one, lambda name: routes.import_image(text, name)) for one in _messages(found)]
+        self.pictures = _pictures(text, found)
         self.row_faults = list(found.faults)
 
 
@@ -299,10 +311,8 @@ def _links(state: AppState, view: EditsView, which: Which) -> list[ShowLink]:
 
 
 def _line(row: ImportRow) -> LineRow:
-    messages = _messages(row)
-    asked = next((one for one in messages if one.get("role") == "user"), messages[0] if messages else {})
-    words = words_of(asked.get("content")) or row.text
-    return LineRow(row.number, f"{row.number:,}", words[:_SNIPPET] or "–", _STATES[row.state])
+    words = snippet_of(_messages(row), _SNIPPET) or row.text[:_SNIPPET] or "–"
+    return LineRow(row.number, f"{row.number:,}", words, _STATES[row.state])
 
 
 def _messages(row: ImportRow) -> list[dict[str, Any]]:
@@ -310,6 +320,11 @@ def _messages(row: ImportRow) -> list[dict[str, Any]]:
         return []
     found: list[dict[str, Any]] = json.loads(row.text)["messages"]
     return found
+
+
+def _pictures(import_id: str, row: ImportRow) -> list[Picture]:
+    names = dict.fromkeys(stored_images({"messages": _messages(row)}))
+    return [Picture(routes.import_image(import_id, name), f"{name[:8]}…") for name in names]
 
 
 def _picked(row: ImportRow) -> PickedRow:

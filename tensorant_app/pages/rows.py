@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,8 +16,7 @@ from tensorant_app.components.skeletons import skeleton_card
 from tensorant_app.components.tabs import Tab, tabs
 from tensorant_app.components.texts import keys, meta
 from tensorant_app.components.values import if_, if_text, pick
-from tensorant_app.domain.images import stored_images
-from tensorant_app.pages.bubbles import bubble_of, words_of
+from tensorant_app.pages.bubbles import pictured, snippet_of
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import (
     MOST_SEARCHED,
@@ -145,18 +143,12 @@ def _splits(state: AppState, view: VersionView, chosen: Split) -> list[SplitLink
 
 
 def _row(view: ExampleView) -> ExampleRow:
-    asked = next((one for one in view.messages if one.get("role") == "user"), None)
-    words = words_of((asked or next(iter(view.messages), {})).get("content"))
-    return ExampleRow(view.row, f"{view.row:,}", words[:_SNIPPET] or "–", f"{view.tokens:,}")
+    words = snippet_of(view.messages, _SNIPPET)
+    return ExampleRow(view.row, f"{view.row:,}", words or "–", f"{view.tokens:,}")
 
 
 def _bubbles(version: str, view: ExampleView) -> list[Bubble]:
-    return [_bubble(version, message) for message in view.messages]
-
-
-def _bubble(version: str, message: Mapping[str, Any]) -> Bubble:
-    pictures = [routes.version_image(version, name) for name in stored_images({"messages": [message]})]
-    return replace(bubble_of(message), pictures=pictures, **({"images": []} if pictures else {}))
+    return [pictured(message, lambda name: routes.version_image(version, name)) for message in view.messages]
 
 
 def rows_browser() -> rx.Component:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import codecs
 import gzip
+import io
+import posixpath
 import stat
 import struct
 import zipfile
@@ -16,14 +18,15 @@ from tensorant_app.domain.data_codes import FileCode
 from tensorant_app.domain.datasets import FileError
 from tensorant_app.domain.file_kinds import (
     ARCHIVE_INDEX_LIMIT,
-    IMAGE_SUFFIXES,
     UNPACKED_FLOOR,
     UNPACKED_LIMIT,
     UNPACKED_RATIO,
     FileKind,
     Wrapping,
+    is_image_name,
     kind_by_magic,
 )
+from trainer.contract import Split
 
 CHUNK = 1024 * 1024
 
@@ -44,8 +47,10 @@ class Opened:
     wrapping: Wrapping = Wrapping.NONE
     kind: FileKind | None = None
     """None: text, whose kind its first rows tell."""
-    member: str = ""
-    """The data file's name inside a zip."""
+    members: tuple[str, ...] = ()
+    """Names of the data inside a zip: one file, or all splits of an exported version."""
+    begins: int = 0
+    """Where the first one begins there, in bytes."""
     images: int = 0
     """Images that lie beside it."""
 
@@ -70,7 +75,7 @@ _TYPES = "Save it as JSON Lines, JSON, CSV, TSV, Parquet or .xlsx; gzip and zip 
 
 
 def read_text(opened: Opened, tell: Callable[[int], None] = lambda at: None) -> Iterator[bytes]:
-    """UTF-8 in pieces of about a mebibyte, without byte order mark; `tell` hears how far the file has been read.
+    """UTF-8 in pieces of about a mebibyte, without byte order mark; `tell` hears how much of the file has been read.
 
     Single bytes that are not UTF-8 pass: the row they stand in is named later.
     """
@@ -86,7 +91,7 @@ def read_text(opened: Opened, tell: Callable[[int], None] = lambda at: None) -> 
                 raise FileRefused(FileCode.ARCHIVE_IN_ARCHIVE, f"{where} holds another archive; unpack it first.")
             raise FileRefused(FileCode.OTHER_FORMAT, f"{where} holds no text but a {_named(inner)}; unpack it first.")
         for piece in _as_utf8(first, pieces):
-            tell(file.tell())
+            tell(max(file.tell() - opened.begins, 0))
             yield piece
 
 
@@ -114,7 +119,7 @@ def _unpacked(opened: Opened, file: IO[bytes]) -> Iterator[bytes]:
     size = opened.path.stat().st_size
     limit, done = unpacked_limit(size), 0
     try:
-        with gzip.GzipFile(fileobj=file) if opened.wrapping is Wrapping.GZIP else _member(file, opened.member) as inner:
+        for inner in _insides(opened, file):
             while piece := inner.read(CHUNK):
                 done += len(piece)
                 if done > limit:
@@ -127,8 +132,43 @@ def _unpacked(opened: Opened, file: IO[bytes]) -> Iterator[bytes]:
         raise FileRefused(FileCode.BROKEN_ARCHIVE, said) from error
 
 
-def _member(file: IO[bytes], name: str) -> IO[bytes]:
-    return zipfile.ZipFile(file).open(name)
+def _insides(opened: Opened, file: IO[bytes]) -> Iterator[gzip.GzipFile | IO[bytes]]:
+    if opened.wrapping is Wrapping.GZIP:
+        with gzip.GzipFile(fileobj=file) as inner:
+            yield inner
+        return
+    with zipfile.ZipFile(file) as archive:
+        for name in opened.members:
+            with archive.open(name) as member:
+                yield member
+
+
+def open_tables(opened: Opened) -> Iterator[Path | IO[bytes]]:
+    """The Parquet file, or those inside a zip: read in their place where they are stored, else unpacked in memory."""
+    if opened.wrapping is Wrapping.NONE:
+        yield opened.path
+        return
+    try:
+        with zipfile.ZipFile(opened.path) as archive:
+            for name in opened.members:
+                yield _table(archive, archive.getinfo(name))
+    except (FileRefused, MemoryError):
+        raise
+    except Exception as error:  # as above
+        raise FileRefused(FileCode.BROKEN_ARCHIVE, f"The zip file is damaged ({error}). Pack it again.") from error
+
+
+def _table(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> IO[bytes]:
+    if info.compress_type == zipfile.ZIP_STORED:
+        return archive.open(info)
+    if info.file_size > UNPACKED_FLOOR:
+        said = (
+            f"In the zip file, {info.filename!r} is a compressed Parquet file of {info.file_size:,} bytes, and at most "
+            f"{UNPACKED_FLOOR:,} are unpacked. Pack it without compression (store); Parquet has its own."
+        )
+        raise FileRefused(FileCode.TOO_LARGE, said)
+    with archive.open(info) as member:
+        return io.BytesIO(member.read(UNPACKED_FLOOR + 1))
 
 
 def unpacked_limit(size: int) -> int:
@@ -162,23 +202,50 @@ def _open_zip(path: Path) -> Opened:
     for member in members:
         _check_member(member)
     files = [member for member in members if not member.is_dir() and not _is_junk(member.filename)]
-    data = [member for member in files if not member.filename.lower().endswith(IMAGE_SUFFIXES)]
-    if len(data) != 1:
-        listed = ", ".join(member.filename for member in data[:5])
-        code = FileCode.ARCHIVE_HOLDS_SEVERAL if data else FileCode.ARCHIVE_HOLDS_NONE
-        held = (
-            f"{len(data)} files ({listed}); pack one data file" if data else "no data file; pack the one with the rows"
-        )
-        raise FileRefused(code, f"The zip file holds {held}.")
-    (chosen,) = data
-    if chosen.filename.lower().endswith(_ARCHIVES):
-        raise FileRefused(
-            FileCode.ARCHIVE_IN_ARCHIVE, f"The zip file holds the archive {chosen.filename}; unpack it first."
-        )
-    size = path.stat().st_size
-    if chosen.file_size > (limit := unpacked_limit(size)):
-        raise too_much(size, chosen.file_size, limit)
-    return Opened(path, Wrapping.ZIP, member=chosen.filename, images=len(files) - len(data))
+    data = [member for member in files if not is_image_name(member.filename)]
+    chosen = _exported(data) or data
+    if len(chosen) != 1 and chosen is data:
+        raise _not_one(data, len(files) - len(data))
+    first = chosen[0].filename
+    if first.lower().endswith(_ARCHIVES):
+        raise FileRefused(FileCode.ARCHIVE_IN_ARCHIVE, f"The zip file holds the archive {first}; unpack it first.")
+    size, unpacked = path.stat().st_size, sum(member.file_size for member in chosen)
+    if unpacked > (limit := unpacked_limit(size)):
+        raise too_much(size, unpacked, limit)
+    return Opened(
+        path,
+        Wrapping.ZIP,
+        FileKind.PARQUET if first.lower().endswith(_PARQUET) else None,
+        tuple(member.filename for member in chosen),
+        chosen[0].header_offset,
+        len(files) - len(data),
+    )
+
+
+_PARQUET = ".parquet"
+_ABOUT = "version.json"
+
+
+def _exported(data: list[zipfile.ZipInfo]) -> list[zipfile.ZipInfo]:
+    """The splits of a version that was exported whole, in their order; empty for any other archive."""
+    members = {posixpath.basename(member.filename): member for member in data}
+    if _ABOUT not in members or len({posixpath.dirname(member.filename) for member in data}) != 1:
+        return []
+    for suffix in (".jsonl", _PARQUET):
+        splits = [members[name] for split in Split if (name := f"{split.value}{suffix}") in members]
+        if splits and len(splits) == len(data) - 1:
+            return splits
+    return []
+
+
+def _not_one(data: list[zipfile.ZipInfo], images: int) -> FileRefused:
+    if not data:
+        held = f"{images:,} images and no file of rows" if images else "no data file"
+        return FileRefused(FileCode.ARCHIVE_HOLDS_NONE, f"The zip file holds {held}; pack the one with the rows.")
+    listed = ", ".join(member.filename for member in data[:5])
+    beside = ", beside its images" if images else ""
+    said = f"The zip file holds {len(data)} files ({listed}); pack one data file{beside}."
+    return FileRefused(FileCode.ARCHIVE_HOLDS_SEVERAL, said)
 
 
 def _check_member(member: zipfile.ZipInfo) -> None:

@@ -17,11 +17,13 @@ from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.leakage import leak_sentences, read_repeats
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.services.bases import reads_images
 from tensorant_app.services.connections import store
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.overlays import EditedCounts, counts_of
 from tensorant_app.services.versions import files_key
 from tensorant_app.services.work import progress_of
+from tensorant_app.settings import get_settings
 
 PAGE_ROWS = 50
 
@@ -83,6 +85,10 @@ class DataView:
     import_count: int
     versions: Sequence[VersionLine]
     version_count: int
+    reads_images: bool = False
+    """Of a vision project: rows may bring images."""
+    upload_limit: int = 0
+    """Bytes of one file."""
 
     @property
     def is_moving(self) -> bool:
@@ -103,7 +109,8 @@ def show_data(
 ) -> DataView:
     """The dataset asked for, else the newest one."""
     caller.require(Permission.SEE)
-    own_row(session, caller, Project, project_id, "project")
+    project = own_row(session, caller, Project, project_id, "project")
+    is_vision = reads_images(project.base_repo_id, project.base_revision)
     alive = select(Dataset).where(Dataset.project_id == project_id, col(Dataset.deleted_at).is_(None))
     all_of_it = alive.order_by(col(Dataset.created_at).desc())
     datasets = [DatasetLine(dataset.id, dataset.name) for dataset in session.exec(all_of_it)]
@@ -111,7 +118,7 @@ def show_data(
     if chosen is None:
         if dataset_id is not None:
             raise NotFound(f"There is no dataset {dataset_id} in this project.")
-        return DataView((), None, (), 0, (), 0)
+        return DataView((), None, (), 0, (), 0, is_vision, get_settings().max_upload_bytes)
     return DataView(
         datasets,
         chosen,
@@ -125,6 +132,8 @@ def show_data(
         session.exec(
             select(func.count()).where(DatasetVersion.dataset_id == chosen.id, col(DatasetVersion.deleted_at).is_(None))
         ).one(),
+        is_vision,
+        get_settings().max_upload_bytes,
     )
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
 from sqlmodel import Session, select
@@ -23,8 +21,10 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store
+from tensorant_app.services.image_files import IMAGES
 from tensorant_app.services.imports import bad_rows_key, errors_key
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.row_files import Sink, read_bytes, read_pieces
 from tensorant_app.services.versions import frozen_key
 from trainer.contract import Split
 
@@ -50,6 +50,12 @@ class Bundle:
     examples: dict[str, Path]
     """Name in the archive → Parquet file; a name that ends in .jsonl makes lines of its examples."""
     file_name: str
+    images: Path | None = None
+    """Where the images lie that the rows name; they come along in a folder of their own."""
+
+    @property
+    def is_archive(self) -> bool:
+        return self.file_name.endswith(".zip")
 
 
 def adapter_zip(session: Session, caller: Caller, run_id: UUID) -> Download:
@@ -125,62 +131,30 @@ def answers(session: Session, caller: Caller, evaluation_id: UUID) -> Download:
 
 def stream_zip(files: Bundle) -> Iterator[bytes]:
     """The archive piece by piece, made while it is read: nothing lies on the disk and little in memory."""
-    sink = _Sink()
+    sink, carried = Sink(), set[str]() if files.images else None
     with zipfile.ZipFile(sink, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
         for name, text in files.texts.items():
             archive.writestr(_entry(name), text)
         for name, path in files.examples.items():
-            with archive.open(_entry(name), "w") as entry:
-                for piece in read_pieces(name, path):
-                    entry.write(piece)
-                    if sink.held >= _PIECE:
-                        yield sink.take()
+            yield from _packed(archive, sink, name, read_pieces(name, path, carried))
+        for image in sorted(carried or ()):
+            assert files.images is not None
+            yield from _packed(archive, sink, f"{IMAGES}/{image}", read_bytes(files.images / image))
     yield sink.take()
 
 
-def read_pieces(name: str, path: Path) -> Iterator[bytes]:
-    """A file of a bundle as it is handed out."""
-    return _examples(path) if name.endswith(".jsonl") else _bytes(path)
-
-
-def _bytes(path: Path) -> Iterator[bytes]:
-    with path.open("rb") as file:
-        while piece := file.read(_PIECE):
-            yield piece
-
-
-def _examples(path: Path) -> Iterator[bytes]:
-    import pyarrow.parquet as pq
-
-    with pq.ParquetFile(path) as file:
-        for batch in file.iter_batches(batch_size=500, columns=["example"]):
-            for example in batch.column(0).to_pylist():
-                yield f"{example}\n".encode()
-
-
-class _Sink(io.RawIOBase):
-    """Takes what the archive writes and gives it away; an archive written so needs no way back."""
-
-    def __init__(self) -> None:
-        self._parts: list[bytes] = []
-        self.held = 0
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self._parts.append(bytes(data))
-        self.held += len(self._parts[-1])
-        return len(self._parts[-1])
-
-    def take(self) -> bytes:
-        taken, self._parts, self.held = b"".join(self._parts), [], 0
-        return taken
+def _packed(archive: zipfile.ZipFile, sink: Sink, name: str, pieces: Iterator[bytes]) -> Iterator[bytes]:
+    with archive.open(_entry(name), "w", force_zip64=True) as entry:
+        for piece in pieces:
+            entry.write(piece)
+            if sink.held >= _PIECE:
+                yield sink.take()
 
 
 def _entry(name: str) -> zipfile.ZipInfo:
     entry = zipfile.ZipInfo(name, _ZIP_TIME)
-    entry.compress_type = zipfile.ZIP_DEFLATED
+    # Parquet and images are packed already, and Parquet that is stored as it is can be read inside the archive.
+    entry.compress_type = zipfile.ZIP_DEFLATED if name.endswith((".jsonl", ".json")) else zipfile.ZIP_STORED
     return entry
 
 

@@ -55,7 +55,9 @@ def _write(writer: pq.ParquetWriter, kept: pa.Table | None, more: list[Row]) -> 
 
 
 def _read(row: int, text: str) -> Row:
-    read = read_record(Record(row, None, text), ColumnMapping(Layout.CHAT, {"messages": "messages"}))
+    # Its images were looked at when it was changed.
+    mapping = ColumnMapping(Layout.CHAT, {"messages": "messages"})
+    read = read_record(Record(row, None, text), mapping, with_images=True)
     if not isinstance(read, Row):
         raise Invalid({"rows": f"{read[0].message} Change the row again."})
     return read

@@ -21,6 +21,9 @@ from tensorant_app.domain.json_values import show_keys
 from tensorant_app.domain.layouts import ColumnMapping, Layout, from_stored, recognise
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.audit import write_audit
+from tensorant_app.services.bases import reads_images
+from tensorant_app.services.import_images import image_folder, place_images
+from tensorant_app.services.imports import base_of
 from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.overlays import edits_of, newest_edit, overlay_of
 from tensorant_app.services.row_errors import rejected_rows
@@ -119,7 +122,7 @@ def change_row(session: Session, caller: Caller, import_id: UUID, number: int, t
     row = _editable(session, caller, import_id)
     overlay = overlay_of(session, row.id)
     _require_rows(session, row, overlay, [number])
-    made = _read(row, number, text)
+    made = _read(session, row, number, text, overlay)
     _add(
         session,
         caller,
@@ -194,14 +197,26 @@ def _last(session: Session, row: Import, overlay: Overlay) -> int:
     return newest.offset + session.get_one(Import, UUID(newest.source)).rows
 
 
-def _read(row: Import, number: int, text: str) -> Row:
+def _read(session: Session, row: Import, number: int, text: str, overlay: Overlay) -> Row:
     parsed = parse_object(text)
     if isinstance(parsed, tuple):
         raise Refused(f"Row {number} is not changed:", [f"The text: {parsed[2]}"])
-    read = read_record(Record(number, None, text), _mapping(row, parsed))
-    if isinstance(read, Row):
-        return read
-    raise Refused(f"Row {number} is not changed:", [fault.message for fault in read])
+    mapping, imports = _mapping(row, parsed), _its_file_first(row, number, overlay)
+    has_images = reads_images(*base_of(session, row)) or any(image_folder(one).is_dir() for one in imports)
+    read = read_record(Record(number, None, text), mapping, with_images=has_images)
+    if not isinstance(read, Row):
+        raise Refused(f"Row {number} is not changed:", [fault.message for fault in read])
+    placed = place_images(read, imports) if has_images else read
+    if not isinstance(placed, Row):
+        raise Refused(f"Row {number} is not changed:", [f"Row {number}: {fault}" for fault in placed])
+    return placed
+
+
+def _its_file_first(row: Import, number: int, overlay: Overlay) -> list[UUID]:
+    """This import and those whose rows were added to it, beginning with the one that the row came from."""
+    added = sorted(overlay.appended, key=lambda one: -one.offset)
+    own = next((UUID(one.source) for one in added if number > one.offset), row.id)
+    return list(dict.fromkeys([own, row.id, *(UUID(one.source) for one in added)]))
 
 
 def _mapping(row: Import, parsed: Any) -> ColumnMapping:

@@ -1,4 +1,4 @@
-"""Images of a row, looked for inside one folder or archive and decoded whole; nothing is ever fetched."""
+"""Images of rows, each decoded whole, and kept once under the name of what is kept of it."""
 
 from __future__ import annotations
 
@@ -6,115 +6,77 @@ import base64
 import binascii
 import hashlib
 import json
-import posixpath
-import zipfile
-import zlib
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
 
+from tensorant_app.domain.conversions import convert
 from tensorant_app.domain.data_codes import RowCode
 from tensorant_app.domain.datasets import Record, Row, RowError, name_of, store
-from tensorant_app.domain.file_kinds import IMAGE_BYTES, IMAGES_MOST
-from tensorant_app.domain.images import IMAGE_MARK, count_marks, given_images, listed_images, with_stored_images
-from tensorant_app.domain.json_values import show
-from tensorant_app.services.image_cleaning import BadImage, clean, decode
+from tensorant_app.domain.file_kinds import IMAGES_MOST
+from tensorant_app.domain.images import (
+    column_of,
+    count_marks,
+    counted,
+    given_images,
+    is_path,
+    listed_images,
+    show_path,
+    with_stored_images,
+)
+from tensorant_app.domain.json_text import parse_object
+from tensorant_app.domain.json_values import value_faults
+from tensorant_app.domain.layouts import ColumnMapping
+from tensorant_app.services.image_cleaning import BadImage, clean, look
+from tensorant_app.services.image_sources import Fault, Images
 
-IMAGES, THUMBNAILS = "images", "thumbnails"
-
-
-class Fault(Exception):
-    """What is wrong with one image: its code, and the end of the sentence."""
-
-    def __init__(self, code: RowCode, end: str) -> None:
-        super().__init__(end)
-        self.code, self.end = code, end
-
-
-class Images(Protocol):
-    """Where images lie that rows name by a path."""
-
-    def read(self, name: str) -> bytes:
-        """Raises `Fault`."""
-        ...
-
-
-class ImageFolder:
-    """A folder of this computer."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder.resolve()
-
-    def read(self, name: str) -> bytes:
-        try:
-            file = (self._folder / name).resolve()
-            if not file.is_relative_to(self._folder):
-                raise Fault(RowCode.IMAGE_OUTSIDE, f"is {show(name)}, which leaves the folder of images.")
-            if file.is_file():
-                with file.open("rb") as opened:
-                    return opened.read(IMAGE_BYTES + 1)
-        except (OSError, ValueError):
-            pass
-        raise Fault(RowCode.IMAGE_MISSING, f"is {show(name)}, and the folder of images has no such file.")
-
-
-class ImageArchive:
-    """A zip beside whose data file the images lie; paths count from the archive's root or from the data file."""
-
-    def __init__(self, archive: zipfile.ZipFile, member: str) -> None:
-        self._archive, self._beside = archive, posixpath.dirname(member)
-        self._members = {info.filename: info for info in archive.infolist() if not info.is_dir()}
-
-    def read(self, name: str) -> bytes:
-        plain = posixpath.normpath(name.replace("\\", "/"))
-        if plain.startswith(("../", "/")) or plain == "..":
-            raise Fault(RowCode.IMAGE_OUTSIDE, f"is {show(name)}, which leaves the archive.")
-        info = self._members.get(plain) or self._members.get(posixpath.join(self._beside, plain))
-        if info is None:
-            raise Fault(RowCode.IMAGE_MISSING, f"is {show(name)}, and the archive holds no such file.")
-        try:
-            with self._archive.open(info) as opened:
-                return opened.read(IMAGE_BYTES + 1)
-        except (OSError, ValueError, RuntimeError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-            raise Fault(RowCode.IMAGE_BROKEN, f"is {show(name)}, which the archive holds damaged ({error}).") from error
-
-
-class NoImages:
-    """Rows bring their images along, or have none."""
-
-    def read(self, name: str) -> bytes:
-        raise Fault(
-            RowCode.IMAGE_MISSING, f"is {show(name)}, and no images came with the rows; pack both into one zip."
-        )
+IMAGES, THUMBNAILS, IMAGE_NAMES = "images", "thumbnails", "image_names.json"
 
 
 class ImageReader:
     """Looks at every image of every row; with a folder to `keep` them in, rows come out in their stored form."""
 
-    def __init__(self, images: Images, keep: Path | None = None) -> None:
-        self._images, self._keep = images, keep
+    def __init__(
+        self, images: Images, keep: Path | None = None, tell: Callable[[int], None] = lambda taken: None
+    ) -> None:
+        self._images, self._keep, self._tell = images, keep, tell
         self._names: dict[str, str] = {}
         """Path of a sound image, or hash of one that stands in a row → the name it is stored under."""
+        self._faulty: dict[str, Fault] = {}
+        """The same of those that are not sound, so that none is decoded for every row that names it."""
         self._stored: set[str] = set()
 
     def read_row(self, row: Row) -> Iterator[Row | RowError]:
         """The row, or its faults."""
         example = json.loads(row.example)
-        faults = [
-            RowError(row.row, row.line, p, code, f"{name_of(row)}: {p} {end}") for p, code, end in self._faults(example)
-        ]
+        faults = [*self._faults(example)]
         if faults:
-            yield from faults
+            places: list[str] = json.loads(row.places) if row.places else []
+            yield from (_error(row, _in_file(path, places), code, end) for path, code, end in faults)
         elif self._keep is None or not any(True for _ in given_images(example)):
             yield row
         else:
             placed = with_stored_images(example, lambda source: self._name_of(str(source)))
             yield replace_row(row, placed)
 
-    def _faults(self, example: dict[str, object]) -> Iterator[tuple[str, RowCode, str]]:
+    def look_at(self, record: Record, mapping: ColumnMapping) -> Iterator[RowError]:
+        """What is wrong with the images of a row that is rejected for other reasons; sound ones are kept for its mending."""
+        body = record.body
+        parsed = parse_object(body) if isinstance(body, bytes | str) else body
+        if isinstance(parsed, tuple) or any(True for _ in value_faults(parsed)):
+            return
+        made = convert(parsed, mapping)
+        yield from (_error(record, made.source_path(path), code, end) for path, code, end in self._faults(made.example))
+
+    def keep_names(self) -> None:
+        """Writes down what each image was called in the file, beside the images."""
+        if self._keep is not None and self._names:
+            (self._keep / IMAGE_NAMES).write_text(json.dumps(self._names))
+
+    def _faults(self, example: Mapping[str, object]) -> Iterator[tuple[str, RowCode, str]]:
         marks, listed = count_marks(example), len(listed_images(example))
         if marks != listed:
-            yield "images", RowCode.IMAGE_COUNT, f"holds {listed} for {marks} {IMAGE_MARK} marks; give each mark one."
+            yield column_of(example), RowCode.IMAGE_COUNT, counted(listed, marks)
         for path, source in given_images(example):
             try:
                 if not isinstance(source, str) or not source:
@@ -124,31 +86,35 @@ class ImageReader:
                 yield path, fault.code, fault.end
 
     def _name_of(self, source: str) -> str:
-        if source.startswith("data:"):
-            return self._name_of_url(source)
-        if "://" in source[:12]:
+        """The name under which the image is stored; raises `Fault`."""
+        if not is_path(source) and not source.startswith("data:"):
             end = "is an address, and nothing is fetched; put the image into the folder."
             raise Fault(RowCode.IMAGE_ELSEWHERE, end)
-        if source not in self._names:
-            try:
-                self._names[source] = self._sound(self._images.read(source))
-            except BadImage as error:
-                raise Fault(RowCode.IMAGE_BROKEN, f"is {show(source)}, which cannot be decoded ({error}).") from error
-        return self._names[source]
-
-    def _name_of_url(self, url: str) -> str:
-        key = f"data:{hashlib.sha256(url.encode()).hexdigest()}"
+        key = key_of(source)
+        if key in self._faulty:
+            raise self._faulty[key]
         if key not in self._names:
             try:
-                self._names[key] = self._sound(_decoded(url))
-            except (BadImage, ValueError) as error:
-                raise Fault(RowCode.IMAGE_BROKEN, f"holds an image that cannot be decoded ({error}).") from error
+                self._names[key] = self._sound(source)
+            except Fault as fault:
+                if len(self._faulty) < IMAGES_MOST:
+                    self._faulty[key] = fault
+                raise
+            self._tell(self._images.taken)
         return self._names[key]
 
-    def _sound(self, data: bytes) -> str:
+    def _sound(self, source: str) -> str:
+        is_url = source.startswith("data:")
+        what = "holds an image that" if is_url else f"is {show_path(source)}, which"
+        try:
+            return self._kept(_decoded(source) if is_url else self._images.read(source))
+        except (BadImage, ValueError) as error:
+            raise Fault(RowCode.IMAGE_BROKEN, f"{what} cannot be decoded ({error}).") from error
+
+    def _kept(self, data: bytes) -> str:
         """Decodes it, and keeps it once under the name of its content."""
         if self._keep is None:
-            decode(data)
+            look(data)
             return ""
         cleaned = clean(data)
         digest = hashlib.sha256(cleaned.data).hexdigest()
@@ -164,6 +130,27 @@ class ImageReader:
                 (self._keep / folder / file).write_bytes(content)
             self._stored.add(name)
         return name
+
+
+def key_of(source: str) -> str:
+    """What an image is called in `IMAGE_NAMES`: its path, or the hash of what stands in the row."""
+    return f"data:{hashlib.sha256(source.encode()).hexdigest()}" if source.startswith("data:") else source
+
+
+_PLACE = re.compile(r"messages\[(\d+)\]\.content")
+
+
+def _in_file(path: str, places: Sequence[str]) -> str:
+    """A path of the conversation as the row's author knows it."""
+    found = _PLACE.match(path)
+    if found is None or int(found[1]) >= len(places):
+        return path
+    place = places[int(found[1])]
+    return place + path[found.end() :] if place.endswith("content") else place
+
+
+def _error(row: Record | Row, path: str, code: RowCode, end: str) -> RowError:
+    return RowError(row.row, row.line, path, code, f"{name_of(row)}: {path} {end}")
 
 
 def replace_row(row: Row, example: dict[str, object]) -> Row:

@@ -24,6 +24,7 @@ from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.connections import store
+from tensorant_app.services.import_images import thumbnail_in
 from tensorant_app.services.imports import bad_rows_key, rows_key
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.overlays import newest_edit, overlay_of
@@ -128,6 +129,13 @@ def show_row(session: Session, caller: Caller, import_id: UUID, number: int) -> 
     if not rows:
         raise NotFound(f"There is no row {number} in this file.")
     return rows[0]
+
+
+def find_thumbnail(session: Session, caller: Caller, import_id: UUID, name: str) -> Path:
+    """A small WebP of an image of this import, or of one whose rows were added to it."""
+    caller.require(Permission.SEE)
+    row = own_row(session, caller, Import, import_id, "import")
+    return thumbnail_in([row.id, *(one.source for one in overlay_of(session, row.id).appended)], name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,7 +44,7 @@ def source_key(import_id: UUID) -> str:
     return f"imports/{import_id}/source.jsonl"
 
 
-def folder_key(import_id: UUID) -> str:
+def folder_key(import_id: object) -> str:
     """All that lies in the store of it."""
     return f"imports/{import_id}"
 

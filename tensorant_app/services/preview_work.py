@@ -19,7 +19,8 @@ _NEEDS_MAPPING = (FileCode.UNKNOWN_LAYOUT, FileCode.WRONG_LAYOUT)
 
 def main(job_path: Path) -> None:
     """Look at job["source"] and write result.json beside the job."""
-    found = read_beginning(Path(json.loads(job_path.read_text())["source"]))
+    job = json.loads(job_path.read_text())
+    found = read_beginning(Path(job["source"]), with_images=job.get("images", False))
     write_file(job_path.parent / RESULT, json.dumps(as_preview(found)))
 
 

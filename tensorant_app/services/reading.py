@@ -10,16 +10,19 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Union
 
+from tensorant_app.domain.conversions import convert
 from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.datasets import FileError, Notice, Record, Row, RowError, read_record
 from tensorant_app.domain.file_kinds import PROBE_ROWS, SHARED_FROM, FileKind, Wrapping
+from tensorant_app.domain.images import given_images, is_path, show_path
 from tensorant_app.domain.json_lines import Tally
 from tensorant_app.domain.json_text import parse_object
 from tensorant_app.domain.json_values import show_keys
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout, is_preference, recognise
-from tensorant_app.services.containers import FileRefused, Opened, open_file, read_text, text_begins
+from tensorant_app.services.containers import FileRefused, Opened, open_file, open_tables, read_text, text_begins
 from tensorant_app.services.fast_rows import read_plain_row
-from tensorant_app.services.image_files import ImageArchive, ImageFolder, ImageReader, NoImages
+from tensorant_app.services.image_files import ImageReader
+from tensorant_app.services.image_sources import ImageArchive, ImageFolder, NoImages
 from tensorant_app.services.parquet_files import read_parquet
 from tensorant_app.services.processes import WORKERS
 from tensorant_app.services.records import read_records
@@ -57,6 +60,9 @@ class Reading:
     tally: Tally = field(default_factory=Tally)
     rows: int = 0
     """The number of the last row seen."""
+    _text: int = 0
+    _taken: int = 0
+    """Bytes of the file that were read as rows, and as images."""
 
     @property
     def format(self) -> str:
@@ -82,6 +88,8 @@ class Reading:
         probe = _Probe(raw)
         if self.mapping is None:
             self.mapping = probe.mapping(self.layout)
+        if self.with_images and self.images is None and not self.opened.images:
+            probe.require_no_paths(self.mapping)
         if self.opened.images and not self._reads_images:
             said = f"The zip file holds {self.opened.images:,} images, and a text project reads none of them."
             yield Notice(None, None, "", NoticeCode.IMAGES_LEFT_OUT, said)
@@ -129,14 +137,31 @@ class Reading:
             yield ImageReader(ImageFolder(self.images), self.keep)
         elif self.with_images and opened.images:
             with zipfile.ZipFile(opened.path) as archive:
-                yield ImageReader(ImageArchive(archive, opened.member), self.keep)
+                reader = ImageReader(ImageArchive(archive, opened.members[0]), self.keep, self._tell_images)
+                yield reader
+                reader.keep_names()
+        elif self.with_images:
+            reader = ImageReader(NoImages(), self.keep)
+            yield reader
+            reader.keep_names()
         else:
-            yield ImageReader(NoImages(), self.keep) if self.with_images else None
+            yield None
+
+    def _tell_text(self, at: int) -> None:
+        self._text = at
+        self.tell(self._text + self._taken)
+
+    def _tell_images(self, taken: int) -> None:
+        """Rows are read in a moment and their images take minutes: both count."""
+        self._taken = taken
+        self.tell(self._text + self._taken)
 
     def _strictly(self, record: Record, mapping: ColumnMapping, images: ImageReader | None) -> Iterator[Row | RowError]:
         read = read_record(record, mapping, with_images=images is not None)
         if not isinstance(read, Row):
             yield from read
+            if images is not None:
+                yield from images.look_at(record, mapping)
         elif images is not None:
             yield from images.read_row(read)
         else:
@@ -146,10 +171,10 @@ class Reading:
         self.kind = opened.kind
         match opened.kind:
             case FileKind.PARQUET:
-                return read_parquet(opened.path)
+                return read_parquet(open_tables(opened))
             case FileKind.XLSX:
                 return read_workbook(opened.path, self.tally)
-        self.kind, records = read_records(read_text(opened, self.tell), self.tally)
+        self.kind, records = read_records(read_text(opened, self._tell_text), self.tally)
         return iter(records)
 
 
@@ -168,14 +193,16 @@ class Beginning:
     """Why the file as a whole is refused, or, with `columns`, why it needs a mapping."""
 
 
-def read_beginning(path: Path) -> Beginning:
-    """Looks at no more rows than the recognition does."""
+def read_beginning(path: Path, *, with_images: bool = False) -> Beginning:
+    """Looks at no more rows than the recognition does; of a vision project, whether their images came along."""
     reading = Reading(path)
     probe, mapping, error = None, None, None
     try:
         reading.opened = open_file(path)
         probe = _Probe(reading._records(reading.opened))
         mapping = probe.mapping(None)
+        if with_images and not reading.opened.images:
+            probe.require_no_paths(mapping)
         error = next((found for found in probe.seen if isinstance(found, FileError)), None)
         if not probe.seen:
             error = FileError(FileCode.EMPTY, _EMPTY)
@@ -246,6 +273,15 @@ class _Probe:
             raise FileRefused(*self._no_text())
         return ColumnMapping(Layout.CHAT, {"messages": "messages"})
 
+    def require_no_paths(self, mapping: ColumnMapping) -> None:
+        """Of a file that came without images: no row can be trained that names one."""
+        for value in self.objects:
+            named = next(
+                (one.source for one in given_images(convert(value, mapping).example) if is_path(one.source)), None
+            )
+            if named is not None:
+                raise FileRefused(FileCode.IMAGES_NOT_SENT, _not_sent(str(named)))
+
     def _no_text(self) -> tuple[FileCode, str]:
         count, (first, *_) = len(self._no_objects), (found for found in self.seen if isinstance(found, Record))
         if {*self._no_objects} == {RowCode.NOT_UTF8}:
@@ -262,6 +298,13 @@ _PREFERENCES = (
     "The file holds preferences (a chosen and a rejected reply). Training on preferences comes later; "
     "choose a file with one reply to learn in each row."
 )
+
+
+def _not_sent(path: str) -> str:
+    return (
+        f"The rows name images, such as {show_path(path)}, and the file holds none. Pack the file of rows and the folder "
+        "of images into one zip, so that each path leads from the rows to its image, and send the zip."
+    )
 
 
 def _unknown(row: dict[str, object]) -> str:

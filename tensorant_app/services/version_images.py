@@ -5,19 +5,28 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 from sqlmodel import Session
 
 from tensorant_app.db.datasets import DatasetVersion
-from tensorant_app.domain.errors import Invalid, NotFound
+from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.images import STORED_NAME, stored_images
 from tensorant_app.domain.members import Caller, Permission
-from tensorant_app.services.connections import store
-from tensorant_app.services.image_files import THUMBNAILS
+from tensorant_app.services.image_files import IMAGES
+from tensorant_app.services.import_images import thumbnail_in
 from tensorant_app.services.lookup import own_row
+from tensorant_app.services.overlays import overlay_of
+
+
+def image_folders(sources: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Beside the rows of each source of a check's job, and of those whose rows were added to it."""
+    added = [path for one in sources for path, _ in one["edits"].get("appended", ())]
+    beside = [Path(path).parent / IMAGES for path in (*(one["rows"] for one in sources), *added)]
+    return [str(folder) for folder in dict.fromkeys(beside) if folder.is_dir()]
 
 
 def carry_images(splits: Iterable[Path], folders: Sequence[Path], target: Path) -> int:
@@ -41,9 +50,7 @@ def _found(name: str, folders: Sequence[Path]) -> Path:
     for folder in folders:
         if (folder / name).is_file():
             return folder / name
-    raise Invalid(
-        {"images": f"A row names the image {name[:12]}…, which came with another import. Leave that row out."}
-    )
+    raise Invalid({"images": f"A row names the image {name[:12]}…, which is not in the store. Leave that row out."})
 
 
 def link_file(source: str | Path, target: str | Path) -> None:
@@ -58,9 +65,6 @@ def find_thumbnail(session: Session, caller: Caller, version_id: UUID, name: str
     """A small WebP of an image that the version's rows name."""
     caller.require(Permission.SEE)
     version = own_row(session, caller, DatasetVersion, version_id, "version")
-    if STORED_NAME.fullmatch(name):
-        for import_id in (version.import_id, *version.split.get("files", {}).values()):
-            file = store().fetch(f"imports/{import_id}/{THUMBNAILS}") / f"{name.partition('.')[0]}.webp"
-            if file.is_file():
-                return file
-    raise NotFound("There is no such image here.")
+    sources = [version.import_id, *map(UUID, version.split.get("files", {}).values())]
+    added = [UUID(one.source) for source in sources for one in overlay_of(session, source, version.edit_id).appended]
+    return thumbnail_in([*sources, *added], name)

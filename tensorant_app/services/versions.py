@@ -38,7 +38,7 @@ from tensorant_app.services.imports import rows_key
 from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.overlays import counts_of, edited_source, newest_edit
 from tensorant_app.services.safety import SafetyCheck, SafetyInput, SafetyLook, look_of, read_check
-from tensorant_app.services.version_images import link_file
+from tensorant_app.services.version_images import image_folders, link_file
 from tensorant_app.services.work import percent_of, run_process, run_work, write_job
 from tensorant_app.settings import get_settings
 from trainer.contract import JOB, MASK, MASK_SUMMARY, MaskJob, MaskSummary, Split, load, seal_folder
@@ -265,8 +265,7 @@ def check_files(job: CheckInput, folder: Path, beat: Callable[[], None]) -> dict
         {"split": split, "rows": str(store().fetch(key)), "edits": job.edits[split]}
         for split, key in job.sources.items()
     ]
-    images = [str(one) for key in job.sources.values() if (one := store().fetch(key).parent / IMAGES).is_dir()]
-    work = {"sources": sources, "split": dict(job.split), "images": images}
+    work = {"sources": sources, "split": dict(job.split), "images": image_folders(sources)}
     found = run_work("tensorant_app.services.version_work", work, folder, beat)
     if found["problem"]:
         return found

@@ -56,7 +56,7 @@ def test_from_the_list_to_the_dialog(context: BrowserContext, stack: Stack, proj
 
     page.get_by_role("radiogroup", name="GPU count").get_by_role("radio", name="2", exact=True).click()
     page.get_by_text("L40S", exact=True).click()
-    expect(page.get_by_text("$1.72/h").first).to_be_visible()
+    expect(page.get_by_text("$1.72/h", exact=True)).to_be_visible()
     expect(page.get_by_role("radio", name=re.compile("^L40S "))).to_be_checked()
     page.get_by_text("cannot be chosen now").click()
     expect(page.get_by_role("radio", name=re.compile("GH200.*arm64"))).to_be_disabled()

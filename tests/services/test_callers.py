@@ -376,6 +376,10 @@ CASES: dict[str, Case] = {
         Permission.PREPARE, lambda s, c, w: versions.freeze_version(s, c, w.checked_version)
     ),
     "versions.show_version": Case(Permission.SEE, lambda s, c, w: versions.show_version(s, c, w.draft_version)),
+    "import_rows.find_thumbnail": Case(
+        Permission.SEE,
+        lambda s, c, w: import_rows.find_thumbnail(s, c, _with_picture(w.ready), _IMAGE),
+    ),
     "version_images.find_thumbnail": Case(
         Permission.SEE,
         lambda s, c, w: version_images.find_thumbnail(s, c, _with_thumbnail(s, w.frozen_version), _IMAGE),
@@ -737,6 +741,11 @@ def _with_thumbnail(session: Session, version_id: UUID) -> UUID:
     if version := session.get(DatasetVersion, version_id):
         store().put(f"imports/{version.import_id}/{THUMBNAILS}/{'0' * 64}.webp", b"webp")
     return version_id
+
+
+def _with_picture(import_id: UUID) -> UUID:
+    store().put(f"imports/{import_id}/{THUMBNAILS}/{'0' * 64}.webp", b"webp")
+    return import_id
 
 
 def _being_checked(session: Session, version_id: UUID) -> UUID:

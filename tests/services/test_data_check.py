@@ -15,7 +15,9 @@ from typer.testing import CliRunner
 from tensorant_app.cli import app
 from tensorant_app.domain.data_codes import CODES, FileCode, NoticeCode, RowCode
 from tensorant_app.domain.errors import Invalid
+from tensorant_app.domain.file_kinds import IMAGE_BYTES
 from tensorant_app.services import bases, data_check
+from tests.pictures import as_url, huge_png, pack, picture
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -192,3 +194,89 @@ def test_the_page_lists_every_format_code_and_limit_as_the_code_has_them() -> No
 
     assert docs.render(page) == page, "run: python packaging/data_docs.py"
     assert all(f"`{code}`" in page for code in CODES)
+
+
+GOOD = picture(size=(30, 20))
+IMAGE_FAULTS: dict[str, tuple[object, str, str]] = {
+    "good": (["good.png"], "", ""),
+    "one path as text": ("good.png", "", ""),
+    "two for two marks": (["good.png", "good.png"], "", ""),
+    "two marks, one image": (["good.png"], "images", "image_count"),
+    "no mark": (["good.png"], "images", "image_count"),
+    "no image": ([], "images", "image_count"),
+    "missing": (["gone.png"], "images[0]", "image_missing"),
+    "in another case": (["GOOD.png"], "images[0]", "image_missing"),
+    "a folder": (["sub"], "images[0]", "image_missing"),
+    "an empty path": ([""], "images[0]", "image_broken"),
+    "a number": ([7], "images[0]", "image_broken"),
+    "outside": (["../secret.png"], "images[0]", "image_outside"),
+    "from the root": (["/etc/hostname"], "images[0]", "image_outside"),
+    "through a link": (["link.png"], "images[0]", "image_outside"),
+    "an address": (["https://images.example.org/a.png"], "images[0]", "image_elsewhere"),
+    "a file address": (["file:///etc/hostname"], "images[0]", "image_elsewhere"),
+    "cut off": (["cut.png"], "images[0]", "image_broken"),
+    "no image at all": (["text.png"], "images[0]", "image_broken"),
+    "of another kind": (["map.bmp"], "images[0]", "image_broken"),
+    "too many bytes": (["heavy.png"], "images[0]", "image_broken"),
+    "a bomb of pixels": (["bomb.png"], "images[0]", "image_broken"),
+    "broken base64": ([as_url(GOOD)[:-9] + "@@"], "images[0]", "image_broken"),
+    "not in base64": (["data:image/svg+xml,<svg/>"], "images[0]", "image_broken"),
+    "base64": ([as_url(GOOD)], "", ""),
+    "accents apart": (["Gro\u0308\u00dfe.png"], "", ""),
+}
+"""What a row's images are → where the fault is, and its code."""
+MARKS = {"two for two marks": 2, "two marks, one image": 2, "no mark": 0}
+
+
+def write_images(folder: Path) -> None:
+    (folder / "sub").mkdir(parents=True)
+    (folder / "../secret.png").write_bytes(GOOD)
+    (folder / "link.png").symlink_to(folder.parent / "secret.png")
+    files = {"good.png": GOOD, "Größe.png": GOOD, "cut.png": GOOD[:60], "text.png": b"hello", "map.bmp": picture("BMP")}
+    files |= {"heavy.png": GOOD + bytes(IMAGE_BYTES), "bomb.png": huge_png(60_000, 60_000)}
+    for name, body in files.items():
+        (folder / name).write_bytes(body)
+
+
+def test_every_fault_of_an_image_has_its_row_place_and_code(tmp_path: Path) -> None:
+    write_images(tmp_path / "images")
+    rows = [
+        {**chat("<image>" * MARKS.get(name, 1) + "What?", "A pier."), "images": images}
+        for name, (images, _, _) in IMAGE_FAULTS.items()
+    ]
+    path = write(tmp_path, *rows)
+
+    shown = CliRunner().invoke(app, ["data", "check", str(path), "--images", str(tmp_path / "images"), "--json"])
+
+    report = json.loads(shown.stdout)
+    expected = [(row, row, place, code) for row, (_, place, code) in enumerate(IMAGE_FAULTS.values(), start=1) if code]
+    assert [(e["row"], e["line"], e["path"], e["code"]) for e in report["errors"]] == expected
+    assert (report["rows"], report["rejected"]) == (len(IMAGE_FAULTS), len(expected))
+    assert report["accepted_rows"] == [n for n, (_, _, code) in enumerate(IMAGE_FAULTS.values(), start=1) if not code]
+    assert shown.exit_code == 1
+
+
+def test_the_same_faults_are_found_in_a_zip_where_no_link_can_lie(tmp_path: Path) -> None:
+    write_images(tmp_path / "images")
+    faults = {name: fault for name, fault in IMAGE_FAULTS.items() if name not in ("a folder", "through a link")}
+    rows = [
+        {**chat("<image>" * MARKS.get(name, 1) + "What?", "A pier."), "images": images}
+        for name, (images, _, _) in faults.items()
+    ]
+    files = {file.name: file.read_bytes() for file in (tmp_path / "images").iterdir() if file.is_file()}
+    del files["link.png"]
+
+    report = data_check.check_file(pack(tmp_path / "rows.zip", rows, files), is_vision=True)
+
+    expected = [(row, place, code) for row, (_, place, code) in enumerate(faults.values(), start=1) if code]
+    assert [(e["row"], e["path"], e["code"]) for e in report.errors] == expected
+
+
+def test_a_path_that_is_long_is_told_by_its_end(tmp_path: Path) -> None:
+    path = write(tmp_path, {**chat("<image>?", "a"), "images": ["photos/" * 30 + "0001.png"]})
+    (tmp_path / "images").mkdir()
+
+    (error,) = data_check.check_file(path, images=tmp_path / "images").errors
+
+    assert 'photos/0001.png", and the folder of images has no such file.' in error["message"]
+    assert len(error["message"]) < 200

@@ -166,6 +166,7 @@ FILES: dict[str, tuple[bytes | str, str]] = {
     ),
     "Parquet": (parquet(CHATS), "chat:parquet"),
     "Parquet of texts": (parquet([{"prompt": q, "completion": a} for q, a in PAIRS]), "prompt_completion:parquet"),
+    "Parquet in a zip": (zipped(("a.parquet", parquet(CHATS))), "chat:parquet+zip"),
     "a workbook": (workbook(("prompt", "completion"), *PAIRS), "prompt_completion:xlsx"),
 }
 
@@ -439,7 +440,8 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "a gzip in a gzip": (gzip.compress(gzip.compress(b"x")), FileCode.ARCHIVE_IN_ARCHIVE, "unpack it first"),
     "a zip in a zip": (zipped(("a.jsonl", zipped(("b", b"x")))), FileCode.ARCHIVE_IN_ARCHIVE, "unpack it first"),
     "a gzip in a zip": (zipped(("a.jsonl.gz", gzip.compress(b"x"))), FileCode.ARCHIVE_IN_ARCHIVE, "a.jsonl.gz"),
-    "Parquet in a zip": (zipped(("a.parquet", parquet(CHATS))), FileCode.OTHER_FORMAT, "parquet"),
+    "Parquet in gzip": (gzip.compress(parquet(CHATS)), FileCode.OTHER_FORMAT, "parquet"),
+    "a broken Parquet file in a zip": (zipped(("a.parquet", b"PAR1 and no more")), FileCode.BROKEN_PARQUET, "Parquet"),
     "two files in a zip": (zipped(("a.jsonl", b"{}"), ("b.jsonl", b"{}")), FileCode.ARCHIVE_HOLDS_SEVERAL, "a.jsonl"),
     "an empty zip": (zipped(), FileCode.ARCHIVE_HOLDS_NONE, "no data file"),
     "a zip that climbs": (zipped(("../a.jsonl", b"{}")), FileCode.ARCHIVE_LEAVES_FOLDER, "../a.jsonl"),

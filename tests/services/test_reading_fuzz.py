@@ -16,9 +16,13 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from PIL import Image
 
 from tensorant_app.domain.file_kinds import MEMORY_LIMIT
 from tensorant_app.services.data_check import check_file
+from tensorant_app.services.image_cleaning import BadImage, clean, decode
+from tests.data import chat
+from tests.pictures import huge_png, pack, photograph, picture
 
 EXAMPLES = int(os.environ.get("TENSORANT_FUZZ", "60"))
 MIB = 1024 * 1024
@@ -62,13 +66,13 @@ STARTS = [
 ]
 
 
-def check(folder: Path, body: bytes) -> None:
+def check(folder: Path, body: bytes, *, is_vision: bool = False) -> None:
     """The report can be written down, and its counts belong together."""
     path = folder / "file"
     path.write_bytes(body)
     started = time.monotonic()
 
-    report = check_file(path)
+    report = check_file(path, is_vision=is_vision)
 
     for finding in (*report.errors, *report.warnings):
         json.dumps(finding).encode()
@@ -143,13 +147,63 @@ WHOLE = whole_files()
 @given(data=st.data())
 @looked_at
 def test_any_damage(tmp_path: Path, name: str, data: st.DataObject) -> None:
-    body = bytearray(WHOLE[name])
-    for _ in range(data.draw(st.integers(1, 4))):
-        at = data.draw(st.integers(0, len(body) - 1))
-        body[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
-        body = body or bytearray(b"x")
+    check(tmp_path, damaged(WHOLE[name], data))
 
-    check(tmp_path, bytes(body))
+
+PICTURES = {
+    "png": picture(),
+    "jpeg": photograph(6),
+    "webp": picture("WEBP"),
+    "gif": picture("GIF", save_all=True, append_images=[Image.new("RGB", (40, 24), "red")]),
+    "cmyk": picture("JPEG", mode="CMYK"),
+    "deep": picture("PNG", mode="I;16"),
+}
+paths = (
+    st.sampled_from(["a.png", "b/a.jpg", "../a.png", "/a.png", "A.PNG", "gone.png", "", "https://a.example/b"])
+    | odd_texts
+)
+
+
+def damaged(body: bytes, data: st.DataObject) -> bytes:
+    made = bytearray(body)
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(made) - 1))
+        made[at : at + data.draw(st.integers(0, 3))] = data.draw(st.binary(max_size=3))
+        made = made or bytearray(b"x")
+    return bytes(made)
+
+
+@pytest.mark.parametrize("name", PICTURES)
+@given(data=st.data())
+@looked_at
+def test_any_damaged_picture_is_cleaned_or_refused(name: str, data: st.DataObject) -> None:
+    started = time.monotonic()
+    try:
+        cleaned = clean(damaged(PICTURES[name], data))
+    except BadImage:
+        pass
+    else:
+        assert clean(cleaned.data).data == cleaned.data
+        assert decode(cleaned.thumbnail).width <= 320
+    assert time.monotonic() - started < 30
+
+
+@given(st.lists(st.tuples(paths | st.lists(paths | values, max_size=3) | values, odd_texts), max_size=5), st.data())
+@looked_at
+def test_any_rows_in_an_archive_with_images(
+    tmp_path: Path, found: list[tuple[object, str]], data: st.DataObject
+) -> None:
+    marked = [{**chat(f"<image>{text}"), "images": images} for images, text in found]
+    body = pack(tmp_path / "whole.zip", marked, {"a.png": PICTURES["png"], "b/a.jpg": PICTURES["jpeg"]}).read_bytes()
+
+    check(tmp_path, body, is_vision=True)
+    check(tmp_path, damaged(body, data), is_vision=True)
+
+
+@given(st.lists(rows, max_size=5))
+@looked_at
+def test_any_json_of_a_vision_project(tmp_path: Path, found: list[dict[str, Any]]) -> None:
+    check(tmp_path, "\n".join(map(json.dumps, found)).encode(), is_vision=True)
 
 
 def deep(count: int) -> bytes:
@@ -184,6 +238,35 @@ HEAVY: dict[str, Any] = {
 }
 
 
+def blank(width: int, height: int) -> bytes:
+    """Millions of pixels in a few kilobytes."""
+    target = io.BytesIO()
+    Image.new("1", (width, height)).convert("P").save(target, "PNG", optimize=False)
+    return target.getvalue()
+
+
+def archive_of_pixels() -> bytes:
+    """Images as large as may be, of the kinds that take most memory, and some that are larger."""
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    largest, turned = io.BytesIO(), io.BytesIO()
+    Image.new("RGBA", (10_000, 10_000)).save(largest, "PNG", compress_level=1)
+    Image.new("CMYK", (10_000, 9_999)).save(turned, "JPEG", exif=exif)
+    files = {"largest.png": largest.getvalue(), "turned.jpg": turned.getvalue(), "blank.png": blank(10_000, 10_000)}
+    files |= {"bomb.png": huge_png(60_000, 60_000), "long.png": huge_png(70_000, 3), "small.png": picture()}
+    body = io.BytesIO()
+    with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as made:
+        made.writestr("rows.jsonl", "".join(json.dumps({**chat("<image>?"), "images": [n]}) + "\n" for n in files))
+        for name, data in files.items():
+            made.writestr(name, data)
+        made.writestr("zeros.png", bytes(300 * MIB))
+    return body.getvalue()
+
+
+HEAVY_PICTURES = "an archive of millions of pixels"
+HEAVY[HEAVY_PICTURES] = archive_of_pixels
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", HEAVY)
 def test_a_heavy_file_stays_within_the_memory_that_is_stated(name: str, tmp_path: Path) -> None:
@@ -192,13 +275,13 @@ def test_a_heavy_file_stays_within_the_memory_that_is_stated(name: str, tmp_path
         "import resource, sys; from pathlib import Path; from tensorant_app.services import import_work\n"
         "import_work.limit_memory()\n"
         "folder = Path(sys.argv[1])\n"
-        "(folder / 'result').write_text(repr(import_work.read_rows(folder / 'file', folder)['refused']))\n"
+        "(folder / 'result').write_text(repr(import_work.read_rows(folder / 'file', folder, with_images=sys.argv[2] == '1')['refused']))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
     )
     started = time.monotonic()
 
     done = subprocess.run(
-        [sys.executable, "-c", command, str(tmp_path)],
+        [sys.executable, "-c", command, str(tmp_path), str(int(name == HEAVY_PICTURES))],
         capture_output=True,
         text=True,
         check=False,
@@ -208,4 +291,4 @@ def test_a_heavy_file_stays_within_the_memory_that_is_stated(name: str, tmp_path
     assert done.returncode == 0, done.stderr[-2000:]
     assert int(done.stdout.split()[-1]) * 1024 < MEMORY_LIMIT
     assert time.monotonic() - started < 240
-    assert ((tmp_path / "result").read_text() == "None") == (name == "Parquet of one text")
+    assert ((tmp_path / "result").read_text() == "None") == (name in ("Parquet of one text", HEAVY_PICTURES))

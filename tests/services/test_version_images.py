@@ -23,30 +23,14 @@ from tensorant_app.services.image_files import IMAGES, THUMBNAILS
 from tests import data, factories
 from tests.data import chat
 from tests.pictures import SECRET, as_url, pack, photograph, picture
-from tests.plain_base import make_plain_base
 from trainer.contract import verify_folder
-
-TEXT_CONFIG = {
-    "hidden_size": 64,
-    "intermediate_size": 128,
-    "num_attention_heads": 4,
-    "num_hidden_layers": 3,
-    "max_position_embeddings": 2048,
-}
 
 
 @pytest.fixture
 def vision(caller: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> UUID:
     """An empty dataset of a project whose base model reads images."""
     data.work_inside(monkeypatch)
-    base = make_plain_base(
-        tmp_path / "vision",
-        extra={"preprocessor_config.json": b"{}"},
-        architectures=["Idefics3ForConditionalGeneration"],
-        hidden_size=None,
-        text_config=TEXT_CONFIG,
-    )
-    return data.make_dataset(caller, base)
+    return data.make_vision_dataset(caller, tmp_path / "vision")
 
 
 def rows_with_images() -> list[dict[str, Any]]:
@@ -169,7 +153,8 @@ def test_an_archive_whose_images_leave_its_folder_is_refused_whole(
 def test_a_preview_of_a_vision_projects_upload_shows_rows_with_images(
     caller: Caller, vision: UUID, tmp_path: Path
 ) -> None:
-    path = pack(tmp_path / "rows.zip", rows_with_images()[-1:], images())
+    no_mark = {**chat("Which?"), "images": ["photos/0.png"]}
+    path = pack(tmp_path / "rows.zip", [rows_with_images()[5], rows_with_images()[-1], no_mark], images())
     with unit_of_work() as session:
         import_id = imports.start_import(session, caller, vision, path.name)
     imports.receive_file(import_id, path)
@@ -181,7 +166,11 @@ def test_a_preview_of_a_vision_projects_upload_shows_rows_with_images(
         preview = import_previews.show_preview(session, caller, import_id)
 
     assert preview is not None
-    assert [row.faults for row in preview.rows] == [()]
+    named, _, unmarked = preview.rows
+    assert named.messages[0]["content"][0] == {"type": "image", "image": "photos/0.png"}
+    assert unmarked.faults == (
+        "Row 3: images holds 1, and no text says where; write <image> into a question for each.",
+    )
 
 
 def test_a_text_project_reads_no_images_and_says_so(caller: Caller, dataset_id: UUID, tmp_path: Path) -> None:
@@ -205,6 +194,40 @@ def test_the_command_reads_a_zip_as_the_import_does(tmp_path: Path) -> None:
 
     assert (seen.rows, seen.accepted, seen.rejected) == (9, 9, 0)
     assert plain.rejected == 1
+
+
+def test_rows_that_name_images_and_come_without_them_are_refused_with_what_to_do(
+    caller: Caller, vision: UUID, tmp_path: Path
+) -> None:
+    rows = data.write_lines(tmp_path / "rows.jsonl", rows_with_images())
+
+    view = data.show_import(caller, data.read_import(caller, vision, rows))
+    report = data_check.check_file(rows, is_vision=True)
+
+    assert view.state is ImportState.FAILED
+    assert 'name images, such as "photos/shared.jpg"' in str(view.reason)
+    assert "Pack the file of rows and the folder of images into one zip" in str(view.reason)
+    assert report.refused is not None
+    assert report.refused == {"code": "images_not_sent", "message": view.reason}
+
+
+def test_that_refusal_comes_before_anybody_maps_a_column(caller: Caller, vision: UUID, tmp_path: Path) -> None:
+    path = data.write_lines(tmp_path / "rows.jsonl", rows_with_images())
+    with unit_of_work() as session:
+        import_id = imports.start_import(session, caller, vision, path.name)
+    imports.receive_file(import_id, path)
+    with unit_of_work() as session:
+        imports.await_person(session, caller, import_id)
+
+    broker.perform(imports.REACT, str(import_id))
+
+    assert "into one zip" in str(data.show_import(caller, import_id).reason)
+
+
+def test_images_in_the_rows_themselves_need_no_zip(caller: Caller, vision: UUID, tmp_path: Path) -> None:
+    path = data.write_lines(tmp_path / "rows.jsonl", rows_with_images()[-1:])
+
+    assert data.show_import(caller, data.read_import(caller, vision, path)).accepted == 1
 
 
 def test_a_thumbnail_is_found_for_who_may_see_the_version_and_for_nobody_else(

@@ -442,6 +442,7 @@ ROUTES: dict[str, Case] = {
     "GET /api/versions/{id}/rows": Case(names_ours=True),
     "GET /api/evaluations/{id}/answers.jsonl": Case(names_ours=True),
     "GET /api/versions/{id}/images/{name}": Case(names_ours=True),
+    "GET /api/imports/{id}/images/{name}": Case(names_ours=True),
 }
 """Every route that asks who is calling."""
 
