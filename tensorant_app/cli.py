@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Column, Table
 
-from tensorant_app import cli_data, cli_operator, cli_recovery, cli_safety, web
+from tensorant_app import cli_data, cli_edits, cli_operator, cli_recovery, cli_safety, web
 from tensorant_app.cli_recovery import As
 from tensorant_app.cli_recovery import caller_of as _caller
 from tensorant_app.db import migrate
@@ -40,6 +40,7 @@ app.add_typer(admin_app, name="admin")
 admin_app.add_typer(cli_operator.gpus_app, name="gpus")
 admin_app.add_typer(cli_safety.safety_app, name="safety")
 app.add_typer(cli_operator.keys_app, name="keys")
+cli_data.data_app.add_typer(cli_edits.edits_app)
 app.add_typer(cli_data.data_app, name="data")
 
 _out = Console(highlight=False, soft_wrap=True)

@@ -12,9 +12,11 @@ import typer
 
 from tensorant_app.cli_recovery import As, caller_of
 from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.notices import COMMON_TOKENS
 from tensorant_app.services import bases, comparisons, deletions, downloads, exports, file_checks, row_files
 from tensorant_app.services import data_check as data_checks
+from tensorant_app.services.deletions import Deletable
 from tensorant_app.services.exports import ExportKind
 
 data_app = typer.Typer(no_args_is_help=True, help="Training data: files, and versions made of them.")
@@ -110,12 +112,14 @@ def compare_data(
 def delete_data(
     version: Annotated[UUID | None, typer.Option(help="A version.")] = None,
     file: Annotated[UUID | None, typer.Option("--import", help="An imported file.")] = None,
+    dataset: Annotated[UUID | None, typer.Option(help="A dataset, with its files and versions.")] = None,
     as_: As = None,
 ) -> None:
-    """Delete a version or an imported file for good; refused while anything uses it."""
+    """Delete a version, an imported file or a dataset for good; refused while anything uses it."""
+    named = {Deletable.VERSION: version, Deletable.IMPORT: file, Deletable.DATASET: dataset}
+    wanted = {kind: row_id for kind, row_id in named.items() if row_id is not None}
+    if not wanted:
+        raise Invalid({"what": "Nothing was named: use --version, --import or --dataset."})
     with caller_of(as_) as caller, unit_of_work() as session:
-        if version is not None:
-            deletions.delete_version(session, caller, version)
-        if file is not None:
-            deletions.delete_import(session, caller, file)
-    print("Deleted." if version or file else "Nothing was named: use --version or --import.")
+        freed = sum(deletions.delete(session, caller, kind, row_id) for kind, row_id in wanted.items())
+    print(f"Deleted; {freed:,} bytes are given back by the worker.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated
 
 import typer
@@ -40,3 +41,19 @@ def set_address(organization: Organization, url: str, seconds: Seconds = DEFAULT
         organization_id = organizations.find_organization(session, operator(), organization)
         safety.set_private_address(session, operator(), organization_id, url, str(seconds))
     print("The address is asked from now on.", flush=True)
+
+
+@safety_app.command("token")
+def set_token(
+    organization: Organization,
+    header: Annotated[str, typer.Option(help="Header that bears it; without it Authorization: Bearer.")] = "",
+) -> None:
+    """Seal the token that the classifier's address asks for; it is read from standard input. An empty line: none is sent."""
+    migrate.require_current()
+    is_typed = sys.stdin.isatty()
+    text = typer.prompt("Token", "", hide_input=True, show_default=False) if is_typed else sys.stdin.readline()
+    with unit_of_work() as session:
+        organization_id = organizations.find_organization(session, operator(), organization)
+        safety.set_operators_token(session, operator(), organization_id, text, header)
+        found = safety.settings_of(session, organization_id)
+    print(found.token_words, flush=True)

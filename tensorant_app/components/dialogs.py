@@ -83,6 +83,7 @@ def named_dialog(
     must_type: Text = "",
     typed: Text = "",
     on_type: Handler = None,
+    disabled: Flag = False,
     trigger: rx.Component | None = None,
 ) -> rx.Component:
     """For what ends or deletes: both buttons say what they do ("Cancel run" / "Keep training").
@@ -90,9 +91,9 @@ def named_dialog(
     With `must_type` the person types that name first.
     """
     asks: rx.Component = rx.fragment()
-    off: Flag = False
+    off = disabled
     if on_type is not None:
-        off = typed != must_type
+        off = _either(disabled, typed != must_type)
         asks = rx.el.div(
             rx.el.label(
                 "Type ", rx.el.b(must_type, class_name="strong"), " to go on", html_for="must-type", class_name="lab"

@@ -20,6 +20,7 @@ class Dataset(SQLModel, table=True):
     organization_id: UUID = Field(foreign_key="organization.id", index=True)
     project_id: UUID = Field(foreign_key="project.id", index=True)
     name: str
+    deleted_at: datetime | None = None
 
 
 class Import(SQLModel, table=True):

@@ -23,3 +23,8 @@ class SafetyChoice(SQLModel, table=True):
     url: str = ""
     seconds: int = DEFAULT_SECONDS
     is_private_allowed: bool = False
+    header: str = ""
+    """Name of the header that bears the token; empty: `Authorization: Bearer`."""
+    sealed: str = ""
+    """The classifier's token, bound to this row: `services.sealing`. Never leaves the services."""
+    last_four: str = ""

@@ -10,6 +10,11 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from tensorant_app.domain.errors import Invalid
+
+MOST_ROWS = 1_000_000
+"""Of one step."""
+
 
 class EditKind(StrEnum):
     LEAVE_OUT = "leave_out"
@@ -118,3 +123,16 @@ def origin(row: int, appended: Iterable[Appended], first: Mapping[str, str], own
         if row > one.offset:
             return first[one.source], row - one.offset
     return own, row
+
+
+def read_numbers(text: str) -> list[int]:
+    """Rows as a person names them: "3,7-9"."""
+    numbers: set[int] = set()
+    for part in filter(None, (part.strip() for part in text.split(","))):
+        first, _, last = part.partition("-")
+        if not (first.isdigit() and (last or first).isdigit()) or int(last or first) < int(first):
+            raise Invalid({"rows": f"“{part}” names no rows; write numbers such as 3,7-9."})
+        if int(last or first) - int(first) >= MOST_ROWS:
+            raise Invalid({"rows": f"“{part}” is more than {MOST_ROWS:,} rows; one step takes no more."})
+        numbers.update(range(int(first), int(last or first) + 1))
+    return sorted(numbers)

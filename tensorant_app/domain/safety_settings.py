@@ -21,6 +21,10 @@ LONGEST_WORD = 100
 SECONDS = (1, 3_600)
 """What a classifier may take for all rows of a version."""
 DEFAULT_SECONDS = 600
+LONGEST_TOKEN = 4_096
+_OWN_HEADERS = frozenset(
+    {"host", "content-length", "content-type", "transfer-encoding", "connection", "accept", "accept-encoding", "cookie"}
+)
 
 
 class ClassifierKind(StrEnum):
@@ -38,11 +42,28 @@ class SafetySettings:
     seconds: int = DEFAULT_SECONDS
     is_private_allowed: bool = False
     """The operator lets the address lie inside this network."""
+    header: str = ""
+    """That bears the token; empty: `Authorization: Bearer`."""
+    last_four: str = ""
+    """Of the token that is sent, where it is long enough to show them."""
+    has_token: bool = False
+
+    @property
+    def token_words(self) -> str:
+        """What may be said of the token."""
+        if not self.has_token:
+            return "No token is sent."
+        ending = f" ending in {self.last_four}" if self.last_four else ""
+        return f"A token{ending} is sent" + (f" in the header {self.header}." if self.header else ".")
 
     @property
     def fingerprint(self) -> str:
         """Equal for settings that refuse the same rows; a result bears the one that it was made with."""
-        return hashlib.sha256(json.dumps([BUILT_IN, asdict(self)], sort_keys=True).encode()).hexdigest()[:16]
+        # Whoever asks with another token is answered the same.
+        asked = {
+            name: value for name, value in asdict(self).items() if name not in ("header", "last_four", "has_token")
+        }
+        return hashlib.sha256(json.dumps([BUILT_IN, asked], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def read_words(text: str) -> tuple[str, ...]:
@@ -68,6 +89,29 @@ def read_url(text: str, *, is_private_allowed: bool = False) -> str:
     if parts.username is not None or parts.password is not None or parts.fragment:
         raise Invalid({"url": "The address must hold no name, no password and no #; it is shown to members."})
     return url
+
+
+def read_token(text: str) -> str:
+    """As it stands in a header: printable ASCII without spaces. Empty where none is sent."""
+    token = text.strip()
+    if len(token) > LONGEST_TOKEN or not all("!" <= letter <= "~" for letter in token):
+        raise Invalid({"token": f"A token has at most {LONGEST_TOKEN:,} letters, digits and signs, and no space."})
+    return token
+
+
+def read_header(text: str) -> str:
+    """A header's name; empty for `Authorization: Bearer`."""
+    name = text.strip()
+    if name and (not re.fullmatch(r"[A-Za-z0-9-]{1,60}", name) or name.lower() in _OWN_HEADERS):
+        raise Invalid({"header": "Write the name of a header of the classifier's own, such as X-API-Key."})
+    return "" if name.lower() == "authorization" else name
+
+
+def headers_of(header: str, token: str) -> dict[str, str]:
+    """What a call bears beside the rows."""
+    if not token:
+        return {}
+    return {header: token} if header else {"Authorization": f"Bearer {token}"}
 
 
 def read_seconds(text: str) -> int:

@@ -20,12 +20,12 @@ from tensorant_app.components.texts import dash_if_empty, meta, mono, phone_only
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.uploads import upload_field
 from tensorant_app.components.values import Node, if_, if_text
+from tensorant_app.pages.deletion import DeletionState, delete_dataset_button, delete_dialog
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.import_images import how_to_pack
 from tensorant_app.pages.lists import Pages, page_foot, pages_of, put, query, start_of
-from tensorant_app.pages.words import ago, exact
-from tensorant_app.pages.words import size as say_size
-from tensorant_app.services import datasets, imports
+from tensorant_app.pages.words import ago, exact, size
+from tensorant_app.services import datasets, deletions, imports
 from tensorant_app.services.datasets import DataView, ImportLine, VersionLine
 from tensorant_app.state import AppState, id_of
 
@@ -73,6 +73,8 @@ class DataState(AppState):
     version_pages: Pages = Pages()
     newest: str = ""
     """What was frozen last, for the line under the title."""
+    stored: str = ""
+    """What its files take, as the page was opened."""
     reads_images: bool = False
     """A vision project, whose rows may bring images."""
     upload_limit: str = ""
@@ -84,6 +86,9 @@ class DataState(AppState):
         if found is None:
             return None
         self._show(found)
+        if (chosen := found.dataset) is not None:
+            stored = await self._see(lambda session, caller: deletions.stored_in(session, caller, chosen.id))
+            self.stored = f"{size(stored)} stored" if stored else ""
         return DataState.watch
 
     @rx.event(background=True)
@@ -134,20 +139,20 @@ class DataState(AppState):
             version_pages=pages_of(self, len(found.versions), found.version_count, "versions"),
             newest=f"v{frozen.number} frozen, {frozen.rows or 0:,} rows" if frozen else "Nothing is frozen yet",
             reads_images=found.reads_images,
-            upload_limit=say_size(found.upload_limit),
+            upload_limit=size(found.upload_limit),
             is_loading=False,
         )
         return True
 
 
 def _import_row(project: str, line: ImportLine) -> ImportRow:
-    size = f"{say_size(line.size)} announced" if line.size and line.state.value == "receiving" else ""
+    announced = f"{size(line.size)} announced" if line.size and line.state.value == "receiving" else ""
     return ImportRow(
         str(line.id),
         routes.import_(project, line.id),
         line.file_name,
         line.state.value,
-        line.reason or size,
+        line.reason or announced,
         f"{line.rows:,}" if line.rows else "",
         f"{line.ready:,}" if line.rows else "",
         f"{line.with_errors:,}" if line.with_errors else "",
@@ -216,17 +221,21 @@ def _under(reason: Node) -> rx.Component:
     return if_text(reason, rx.el.div(reason, class_name="meta", style={"margin_top": "4px"}))
 
 
-@rx.page(route=routes.DATA, title="Data · Tensorant", on_load=[*ENTER, DataState.load])
+@rx.page(route=routes.DATA, title="Data · Tensorant", on_load=[*ENTER, DataState.load, DeletionState.ask(False)])
 def data_page() -> rx.Component:
     several = select("dataset", DataState.datasets, value=DataState.dataset, on_change=DataState.choose)
     label = rx.el.label("Dataset", html_for="dataset", class_name="sr")
     chooser = if_(DataState.datasets.length() > 1, rx.el.div(label, several, style={"min_width": "180px"}))
     some = rx.fragment(
-        page_head(DataState.dataset_name, sub=[DataState.newest], actions=[chooser]),
+        page_head(
+            DataState.dataset_name,
+            sub=[DataState.newest, if_text(DataState.stored, DataState.stored)],
+            actions=[chooser, delete_dataset_button(DataState.dataset)],
+        ),
         columns([_lists()], [_import_card(), _new_dataset()]),
     )
     none = rx.fragment(page_head("Data"), if_(DataState.is_loading, card("Loading …"), _first()))
-    return framed("data", rx.cond(DataState.dataset != "", some, none), crumbs=[Crumb("Data")])
+    return framed("data", rx.cond(DataState.dataset != "", some, none), delete_dialog(), crumbs=[Crumb("Data")])
 
 
 def _lists() -> rx.Component:

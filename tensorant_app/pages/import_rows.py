@@ -13,7 +13,6 @@ import reflex as rx
 from tensorant_app import routes
 from tensorant_app.components.chats import Bubble
 from tensorant_app.components.choices import Option
-from tensorant_app.domain.data_codes import Severity
 from tensorant_app.domain.edits import EditKind
 from tensorant_app.domain.images import stored_images
 from tensorant_app.pages.bubbles import pictured, snippet_of
@@ -183,7 +182,7 @@ class EditorState(AppState):
     async def ask_all(self, kind: str):
         """How many rows the list holds, or the rows of this kind; and whether one step shall take them all."""
         text = segment(self, "imports")
-        which = Which(_show_of(kind), kind=kind) if kind else _which(self)
+        which = Which(import_rows.show_of(kind), kind=kind) if kind else _which(self)
         found = await self._see(lambda session, caller: import_rows.find_rows(session, caller, id_of(text), which))
         if found is not None:
             self._found, self._because = found, which.kind or ("search" if which.word else which.show.value)
@@ -275,12 +274,6 @@ def _which(state: AppState) -> Which:
     return Which(Show(show) if show in [*Show] else Show.READY, word, kind if about_code(kind) else "")
 
 
-def _show_of(kind: str) -> Show:
-    """The list in which rows of this kind stand."""
-    about = about_code(kind)
-    return Show.REJECTED if about and about.severity is Severity.ERROR else Show.READY
-
-
 def _kind_options(groups: Sequence[ErrorGroup]) -> list[Option]:
     named = ((group, about_code(group.code)) for group in groups)
     options = [Option(group.code, f"{about.meaning} · {group.rows:,}") for group, about in named if about]
@@ -305,7 +298,7 @@ def _links(state: AppState, view: EditsView, which: Which) -> list[ShowLink]:
         (Show.CHANGED, "Changed", view.changed),
         (Show.LEFT_OUT, "Left out", view.left_out),
     )
-    stays = (Show.LEFT_OUT, _show_of(which.kind)) if which.kind else tuple(Show)
+    stays = (Show.LEFT_OUT, import_rows.show_of(which.kind)) if which.kind else tuple(Show)
     return [
         ShowLink(
             label,

@@ -22,6 +22,7 @@ from tensorant_app.domain.file_kinds import FileKind, Wrapping
 from tensorant_app.domain.imports import LIFECYCLE
 from tensorant_app.domain.layouts import LAYOUTS, Layout
 from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version, version_row
+from tensorant_app.pages.deletion import DeletionState, delete_button, delete_dialog
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.import_editor import act_on_kind, editor
 from tensorant_app.pages.import_findings import FindingsState, GroupRow, findings
@@ -182,7 +183,9 @@ def format_words(text: str) -> str:
     return f"{LAYOUTS[Layout(layout)].title}, {kind_words(FileKind(what), Wrapping(wrapping))}"
 
 
-@rx.page(route=routes.IMPORT, title="Import · Tensorant", on_load=[*ENTER, ImportPageState.load])
+@rx.page(
+    route=routes.IMPORT, title="Import · Tensorant", on_load=[*ENTER, ImportPageState.load, DeletionState.ask(False)]
+)
 def import_page() -> rx.Component:
     facts = ImportPageState.facts
     errors = download_button("Every fault", routes.import_errors(facts.id))
@@ -203,10 +206,12 @@ def import_page() -> rx.Component:
             actions=[
                 if_(facts.rejected > 0, errors),
                 if_(facts.is_live & AppState.me.may_prepare, stop),
+                if_(~facts.is_live, delete_button()),
             ],
         ),
         stack(body, if_(~facts.is_live, _read())),
         _cancel_dialog(),
+        delete_dialog(),
         crumbs=[Crumb("Data", routes.data(ProjectState.project.id)), Crumb(facts.name)],
         said=rx.match(facts.state, ("ready", "The file has been read."), ("failed", "The file was refused."), ""),
     )
@@ -273,7 +278,7 @@ def _version_form() -> rx.Component:
 def _cancel_dialog() -> rx.Component:
     return named_dialog(
         "Cancel this import?",
-        "What has arrived of the file is thrown away. Nothing else changes.",
+        "What has arrived of the file is removed. Nothing else changes.",
         confirm_label="Cancel import",
         cancel_label="Keep importing",
         is_open=ImportPageState.asks_cancel,

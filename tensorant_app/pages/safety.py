@@ -28,6 +28,10 @@ class SafetyState(AppState):
     url: str = ""
     seconds: str = ""
     asked: str = ""
+    token: str = ""
+    """What is said of the classifier's token; never the token."""
+    header: str = ""
+    is_address: bool = False
     saved: str = ""
     """Which form was kept last."""
     stamp: int = 0
@@ -49,6 +53,12 @@ class SafetyState(AppState):
         url, seconds = str(form.get("url", "")), str(form.get("seconds", ""))
         await self._keep(lambda session, caller: safety.set_address(session, caller, url, seconds), "address")
 
+    @rx.event
+    async def save_token(self, form: dict[str, Any]) -> None:
+        """It goes from the event straight to the service: no variable of the page ever holds it."""
+        token, header = str(form.get("token", "")), str(form.get("header", ""))
+        await self._keep(lambda session, caller: safety.set_token(session, caller, token, header), "token")
+
     async def _keep(self, act, saved: str) -> None:
         await self._do(act)
         if not self.error:
@@ -59,6 +69,8 @@ class SafetyState(AppState):
     def _show(self, found: SafetySettings, saved: str) -> None:
         self.words, self.url, self.seconds = "\n".join(found.words), found.url, str(found.seconds)
         self.asked, self.saved, self.stamp = _ASKED[found.kind], saved, self.stamp + 1
+        self.is_address, self.header = found.kind is ClassifierKind.HTTP, found.header
+        self.token = found.token_words
 
 
 def safety_card() -> rx.Component:
@@ -67,7 +79,7 @@ def safety_card() -> rx.Component:
         "Refused, before any machine is asked for. Frozen versions are looked through again on their page."
     )
     return card(
-        stack(rx.el.p(words, class_name="meta"), _words(), _address()),
+        stack(rx.el.p(words, class_name="meta"), _words(), _address(), if_(SafetyState.is_address, _token())),
         title="Safety check",
         right=[meta("of the whole organization")],
     )
@@ -100,6 +112,20 @@ def _address() -> rx.Component:
         _save("Save classifier", "address"),
     )
     return rx.el.form(form, on_submit=SafetyState.save_address, key=f"address-{SafetyState.stamp}")
+
+
+def _token() -> rx.Component:
+    off = ~AppState.me.may_administer
+    token = text_input("token", kind="password", autocomplete="new-password", disabled=off, error=fault("token"))
+    header = text_input("header", default_value=SafetyState.header, disabled=off, error=fault("header"))
+    hint = "Sent with every call; sealed here and never shown again. Empty sends none."
+    form = stack(
+        field("token", "Token of the classifier", token, hint=hint, error=fault("token")),
+        field("header", "Header that bears it", header, hint="Empty: Authorization: Bearer", error=fault("header")),
+        meta(SafetyState.token, block=True),
+        _save("Save token", "token"),
+    )
+    return rx.el.form(form, on_submit=SafetyState.save_token, key=f"token-{SafetyState.stamp}")
 
 
 def _save(label: str, name: str) -> rx.Component:

@@ -72,7 +72,7 @@ class ScoringState(AppState):
     @rx.event
     async def ask_adapter(self, run: str) -> None:
         if (found := await self._see(self._view(run, {}))) is not None:
-            self.versions, self.version, self.run, self.leaks = [], "", run, ""
+            self.versions, self.version, self.run, self.leaks = [], "", run, found.leaks
             self._show(found)
 
     @rx.event

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tensorant_app.domain.safety_settings import ClassifierKind, SafetySettings
+from tensorant_app.domain.safety_settings import ClassifierKind, SafetySettings, headers_of
 from tensorant_app.services.outbound import Unreachable, post_json
 
 _TOGETHER, _TOGETHER_BYTES = 50, 1024 * 1024
@@ -41,7 +41,7 @@ class NotChecked(Exception):
     """The classifier gave no whole answer; the message says why."""
 
 
-def classify(settings: SafetySettings, rows: Iterator[Row], beat: Callable[[], None]) -> list[Refusal]:
+def classify(settings: SafetySettings, rows: Iterator[Row], beat: Callable[[], None], token: str = "") -> list[Refusal]:
     """Of rows that the built-in check lets pass, and of no others. `NotChecked` where any answer is missing."""
     until = time.monotonic() + settings.seconds
     if settings.kind is ClassifierKind.COMMAND:
@@ -49,18 +49,24 @@ def classify(settings: SafetySettings, rows: Iterator[Row], beat: Callable[[], N
     refusals: list[Refusal] = []
     for batch in _batches(rows):
         beat()
-        refusals += _ask_address(settings, batch, until)
+        refusals += _ask_address(settings, batch, until, headers_of(settings.header, token))
     return refusals
 
 
-def _ask_address(settings: SafetySettings, batch: Sequence[Row], until: float) -> list[Refusal]:
+def _ask_address(
+    settings: SafetySettings, batch: Sequence[Row], until: float, headers: Mapping[str, str]
+) -> list[Refusal]:
     left = until - time.monotonic()
     if left <= 0:
         raise NotChecked(f"It took longer than {settings.seconds:,} seconds.")
     seconds = min(left, _CALL_SECONDS)
     try:
         answer = post_json(
-            settings.url, {"rows": batch}, seconds=seconds, is_private_allowed=settings.is_private_allowed
+            settings.url,
+            {"rows": batch},
+            seconds=seconds,
+            is_private_allowed=settings.is_private_allowed,
+            headers=headers,
         )
     except Unreachable as error:
         raise NotChecked(str(error)) from None

@@ -111,7 +111,8 @@ def show_data(
     caller.require(Permission.SEE)
     project = own_row(session, caller, Project, project_id, "project")
     is_vision = reads_images(project.base_repo_id, project.base_revision)
-    all_of_it = select(Dataset).where(Dataset.project_id == project_id).order_by(col(Dataset.created_at).desc())
+    alive = select(Dataset).where(Dataset.project_id == project_id, col(Dataset.deleted_at).is_(None))
+    all_of_it = alive.order_by(col(Dataset.created_at).desc())
     datasets = [DatasetLine(dataset.id, dataset.name) for dataset in session.exec(all_of_it)]
     chosen = next((one for one in datasets if one.id == dataset_id), None) if dataset_id else next(iter(datasets), None)
     if chosen is None:
@@ -273,5 +274,10 @@ def _version_line(row: DatasetVersion, file_name: str) -> VersionLine:
         file_name,
         row.created_at,
         row.content_sha256,
-        " ".join(leak_sentences(map(read_repeats, report.get("repeats", ())))),
+        leaks_of(row),
     )
+
+
+def leaks_of(version: DatasetVersion) -> str:
+    """How many rows stand on two sides of its splits, and in which ways, in words; nothing where none does."""
+    return " ".join(leak_sentences(map(read_repeats, (version.report or {}).get("repeats", ()))))

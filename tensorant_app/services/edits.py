@@ -13,7 +13,7 @@ from sqlmodel import Session
 from tensorant_app.db.datasets import Import, RowEdit
 from tensorant_app.db.session import now_of
 from tensorant_app.domain.datasets import Record, Row, read_record
-from tensorant_app.domain.edits import EditKind, Overlay, fold, standing
+from tensorant_app.domain.edits import MOST_ROWS, EditKind, Overlay, fold, standing
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.json_text import parse_object
@@ -27,9 +27,6 @@ from tensorant_app.services.imports import base_of
 from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.overlays import edits_of, newest_edit, overlay_of
 from tensorant_app.services.row_errors import rejected_rows
-
-MOST_ROWS = 1_000_000
-"""Of one step."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ from uuid import UUID
 from sqlmodel import Session
 
 from tensorant_app.db.datasets import Import
-from tensorant_app.domain.edits import Overlay, origin
+from tensorant_app.domain.data_codes import RowCode
+from tensorant_app.domain.edits import MOST_ROWS, Overlay, origin
 from tensorant_app.domain.errors import Conflict, Invalid, NotFound
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.services.connections import store
-from tensorant_app.services.edits import MOST_ROWS
 from tensorant_app.services.import_images import thumbnail_in
 from tensorant_app.services.imports import bad_rows_key, rows_key
 from tensorant_app.services.lookup import own_row
@@ -53,13 +53,18 @@ class Which:
     """A code of what the reading found. A row that was changed since counts as of no kind."""
 
 
+def show_of(kind: str) -> Show:
+    """The list in which rows of this kind stand."""
+    return Show.REJECTED if kind in [*RowCode] else Show.READY
+
+
 @dataclass(frozen=True, slots=True)
 class FoundRows:
     """Rows that one step may leave out, or put back."""
 
     numbers: Sequence[int]
-    seen: int
-    """The newest step that they were looked up after."""
+    seen: int | None
+    """The newest step that they were looked up after; None where somebody named them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.steps import Cause
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import store, tell_disk_trouble
-from tensorant_app.services.lookup import own_row
+from tensorant_app.services.lookup import hold_row, own_row
 
 REACT = "imports.react"
 
@@ -93,7 +93,7 @@ def create_dataset(session: Session, caller: Caller, project_id: UUID, name: str
 def start_import(session: Session, caller: Caller, dataset_id: UUID, file_name: str) -> UUID:
     """The import that will receive a file; the file goes into the store under `source_key`."""
     caller.require(Permission.PREPARE)
-    dataset = own_row(session, caller, Dataset, dataset_id, "dataset")
+    dataset = hold_row(session, caller, Dataset, dataset_id, "dataset")
     at = now_of(session)
     row = Import(
         id=clock.new_id(at),

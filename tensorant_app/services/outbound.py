@@ -6,6 +6,7 @@ import ipaddress
 import json
 import socket
 import time
+from collections.abc import Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -20,7 +21,14 @@ class Unreachable(Exception):
     """No answer that can be used; the message is a sentence without the address."""
 
 
-def post_json(url: str, payload: object, *, seconds: float, is_private_allowed: bool = False) -> Any:
+def post_json(
+    url: str,
+    payload: object,
+    *,
+    seconds: float,
+    is_private_allowed: bool = False,
+    headers: Mapping[str, str] | None = None,
+) -> Any:
     """The answer's JSON. No redirect is followed, no proxy or credential of this computer is used."""
     parts = urlsplit(url)
     assert parts.hostname is not None
@@ -28,12 +36,16 @@ def post_json(url: str, payload: object, *, seconds: float, is_private_allowed: 
     host = f"[{address}]" if address.version == 6 else str(address)
     target = parts._replace(netloc=host if parts.port is None else f"{host}:{parts.port}").geturl()
     until = time.monotonic() + seconds
-    headers = {"host": parts.netloc, "accept": "application/json", "accept-encoding": "identity"}
+    own = {"host": parts.netloc, "accept": "application/json", "accept-encoding": "identity"}
     try:
         with (
             httpx.Client(trust_env=False, follow_redirects=False, timeout=seconds) as client,
             client.stream(
-                "POST", target, json=payload, headers=headers, extensions={"sni_hostname": parts.hostname}
+                "POST",
+                target,
+                json=payload,
+                headers={**(headers or {}), **own},
+                extensions={"sni_hostname": parts.hostname},
             ) as response,
         ):
             if response.status_code != 200:

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from sqlmodel import Session
 
-from tensorant_app.domain.data_codes import NoticeCode
+from tensorant_app.domain.data_codes import NoticeCode, RowCode
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.members import Caller
 from tensorant_app.services.connections import store
@@ -80,6 +80,11 @@ def rejected_rows(import_id: UUID) -> frozenset[int]:
 @lru_cache(maxsize=16)
 def _rejected(path: Path, changed: int, size: int) -> frozenset[int]:
     return frozenset(found["row"] for found in _findings(path))
+
+
+def is_code(text: str) -> bool:
+    """Whether a row can have it, as an error or a warning."""
+    return text in [*RowCode, *NoticeCode]
 
 
 def rows_of_kind(import_id: UUID, code: str) -> frozenset[int]:

@@ -33,7 +33,7 @@ from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
 from tensorant_app.services import evaluations, gpus, machines, prices
 from tensorant_app.services.audit import write_audit
-from tensorant_app.services.lookup import own_row
+from tensorant_app.services.lookup import hold_row, own_row
 from tensorant_app.services.machines import MachineView
 from tensorant_app.services.versions import report_of
 
@@ -108,7 +108,7 @@ def save_draft(
     With `trial`, its bounds, it measures what they take. `placement`: where it is trained; None: here.
     """
     caller.require(Permission.PREPARE)
-    version = own_row(session, caller, DatasetVersion, version_id, "version")
+    version = hold_row(session, caller, DatasetVersion, version_id, "version")
     baseline = own_row(session, caller, Evaluation, baseline_id, "evaluation")
     checked = _require_usable(name, version, baseline, settings)
     bounds = TrialSettings.of(trial).as_values() if trial is not None else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
@@ -16,18 +16,21 @@ from tensorant_app.db.organizations import Organization
 from tensorant_app.db.promise import ensure, promise
 from tensorant_app.db.safety import SafetyChoice
 from tensorant_app.db.session import now_of
-from tensorant_app.domain.errors import Conflict, Invalid, NotFound
+from tensorant_app.domain.errors import AuthFailed, Conflict, Invalid, NotFound
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.safety import SafetyCode
 from tensorant_app.domain.safety_settings import (
     ClassifierKind,
     SafetySettings,
     read_command,
+    read_header,
     read_seconds,
+    read_token,
     read_url,
     read_words,
 )
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.services import sealing
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.classifiers import NotChecked, classify
 from tensorant_app.services.lookup import own_row
@@ -36,6 +39,8 @@ from tensorant_app.services.work import run_work
 REACT = "safety.react"
 UNASKED, ANSWERED, FAILED = "unasked", "answered", "failed"
 """What became of the classifier."""
+_SHOWN_FROM = 12
+"""Of a shorter token not even the last four characters are shown."""
 
 
 class SafetyLook(StrEnum):
@@ -70,6 +75,9 @@ class SafetyInput:
     version_id: UUID
     settings: SafetySettings
     names_split: bool
+    organization_id: UUID
+    sealed: str = field(default="", repr=False)
+    """The classifier's token; it is opened where it is sent."""
 
 
 def settings_of(session: Session, organization_id: UUID) -> SafetySettings:
@@ -77,7 +85,17 @@ def settings_of(session: Session, organization_id: UUID) -> SafetySettings:
     if row is None:
         return SafetySettings()
     command = tuple(map(str, row.command))
-    return SafetySettings(tuple(map(str, row.words)), row.kind, command, row.url, row.seconds, row.is_private_allowed)
+    return SafetySettings(
+        tuple(map(str, row.words)),
+        row.kind,
+        command,
+        row.url,
+        row.seconds,
+        row.is_private_allowed,
+        row.header,
+        row.last_four,
+        row.sealed != "",
+    )
 
 
 def show_settings(session: Session, caller: Caller) -> SafetySettings:
@@ -104,6 +122,20 @@ def set_address(session: Session, caller: Caller, url: str, seconds: str) -> Non
     # A command, or an address inside this network, was the operator's choice: it ends with another one.
     _choose(row, read_url(url) if url.strip() else "", (), read_seconds(seconds), is_private_allowed=False)
     write_audit(session, caller, "safety.address", caller.organization_id, url=row.url)
+
+
+def set_token(session: Session, caller: Caller, token: str, header: str = "") -> None:
+    """What the classifier's address asks for: sealed, never shown again, and gone with the address. Empty: none is sent."""
+    caller.require(Permission.ADMINISTER)
+    assert caller.organization_id is not None
+    _keep_token(session, caller, caller.organization_id, token, header)
+
+
+def set_operators_token(session: Session, caller: Caller, organization_id: UUID, token: str, header: str = "") -> None:
+    """The same for an address that the operator chose."""
+    caller.require(Permission.OPERATE)
+    _require_organization(session, organization_id)
+    _keep_token(session, caller, organization_id, token, header)
 
 
 def set_command(session: Session, caller: Caller, organization_id: UUID, command: str, seconds: str) -> None:
@@ -139,7 +171,9 @@ def check_again(session: Session, caller: Caller, version_id: UUID) -> None:
 def read_input(session: Session, version_id: UUID) -> SafetyInput:
     version = session.get_one(DatasetVersion, version_id)
     settings = settings_of(session, version.organization_id)
-    return SafetyInput(version.id, settings, bool(version.split.get("files")))
+    choice = session.get(SafetyChoice, version.organization_id)
+    sealed = choice.sealed if choice is not None else ""
+    return SafetyInput(version.id, settings, bool(version.split.get("files")), version.organization_id, sealed)
 
 
 def is_asked(session: Session, version_id: UUID) -> bool:
@@ -177,8 +211,9 @@ def _ask_classifier(
         if (split, row) not in refused
     )
     try:
-        found = classify(job.settings, rows, beat)
-    except NotChecked as error:
+        token = sealing.unseal_token(job.organization_id, job.sealed) if job.sealed else ""
+        found = classify(job.settings, rows, beat, token)
+    except (NotChecked, AuthFailed) as error:
         return FAILED, f"The classifier could not check the rows. {error}", []
     return (
         ANSWERED,
@@ -230,7 +265,20 @@ def _choice(session: Session, organization_id: UUID) -> SafetyChoice:
     return row
 
 
+def _keep_token(session: Session, caller: Caller, organization_id: UUID, text: str, header: str) -> None:
+    token, name = read_token(text), read_header(header)
+    if settings_of(session, organization_id).kind is not ClassifierKind.HTTP:
+        raise Conflict("No address is asked, so nobody wants a token. Save the classifier's address first.")
+    row = _choice(session, organization_id)
+    row.header, row.last_four = (name, token[-4:] if len(token) >= _SHOWN_FROM else "") if token else ("", "")
+    row.sealed = sealing.seal_token(session, organization_id, token) if token else ""
+    write_audit(session, caller, "safety.token", organization_id, organization_id=organization_id, is_sent=bool(token))
+
+
 def _choose(row: SafetyChoice, url: str, command: Sequence[str], seconds: int, *, is_private_allowed: bool) -> None:
+    if url != row.url:
+        # A token is for the address that it was given for, and shown to no other one.
+        row.header = row.sealed = row.last_four = ""
     kind = ClassifierKind.COMMAND if command else ClassifierKind.HTTP if url else ClassifierKind.NONE
     row.kind, row.url, row.command, row.seconds = kind, url, list(command), seconds
     row.is_private_allowed = is_private_allowed

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from uuid import UUID
 
@@ -29,6 +29,7 @@ from tensorant_app.domain.trials import require_usable
 from tensorant_app.services import evaluations, gpus, rented_checks, runs
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.connections import find_connection
+from tensorant_app.services.datasets import leaks_of
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.prices import RentedLaunch, rented_at, require_price
 from tensorant_app.services.slots import SlotsView, show_slots
@@ -53,6 +54,8 @@ class ScoringView:
     problem: str
     """Why the chosen GPU cannot be rented now."""
     slots: SlotsView
+    leaks: str = ""
+    """Of an adapter's version: rows that stand on two sides of its splits, in words."""
 
 
 def show_scoring(session: Session, caller: Caller, project_id: UUID, typed: Mapping[str, str]) -> ScoringView:
@@ -70,7 +73,8 @@ def show_adapter_scoring(session: Session, caller: Caller, run_id: UUID, typed: 
     place = type_placement(evaluations.place_of_adapter(session, run))
     begun = {**BLANK, **{name: text for name, text in place.items() if name in BLANK}, **typed}
     project = session.get_one(Project, run.project_id)
-    return _view(session, caller, project, {**begun, "provider": place["provider"]}, run.name)
+    view = _view(session, caller, project, {**begun, "provider": place["provider"]}, run.name)
+    return replace(view, leaks=leaks_of(session.get_one(DatasetVersion, run.version_id)))
 
 
 def score_base(

@@ -136,6 +136,8 @@ OPENED = {
     "baseline-cancel-dialog": Opened("baseline", press("Cancel"), alert, "baseline._cancel_dialog"),
     "freeze-dialog": Opened("version-checked", press("Freeze"), alert, "versions._freeze_dialog"),
     "delete-dialog": Opened("version-checked", press("Delete"), alert, "deletion.delete_dialog"),
+    "delete-import-dialog": Opened("import", press("Delete"), alert),
+    "delete-dataset-dialog": Opened("data", press("Delete dataset"), alert),
     "leave-out-dialog": Opened("import", press("Leave out all …"), alert, "import_editor._bulk_dialog"),
     "import-cancel-dialog": Opened("import-receiving", press("Cancel import"), alert, "imports._cancel_dialog"),
     "connection-remove-dialog": Opened("connections", press("Remove"), alert, "connections._removal"),

@@ -9,16 +9,19 @@ import pytest
 from sqlmodel import select
 
 from jobs import broker
+from tensorant_app.db.audit import AuditEntry
 from tensorant_app.db.datasets import Dataset, DatasetVersion
 from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import Promise, claim_due
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, NotFound, Refused
 from tensorant_app.domain.evaluations import EvaluationState
+from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.versions import VersionState
-from tensorant_app.services import datasets, deletions, evaluations, versions
+from tensorant_app.services import datasets, deletions, evaluations, imports, versions
 from tensorant_app.services.connections import store
+from tensorant_app.services.deletions import Deletable, Deletion
 from tests import data, factories
 from tests.conftest import Clock
 from tests.plain_base import make_plain_base
@@ -194,3 +197,75 @@ def test_every_hint_twice_removes_once_and_a_lost_promise_is_made_again(caller: 
     with reading() as session:
         assert session.get_one(DatasetVersion, frozen).files_gone_at is not None
         assert list(session.exec(select(Promise))) == []
+
+
+class TestDataset:
+    """It goes with all that is in it, or not at all."""
+
+    @staticmethod
+    def ask(caller: Caller, dataset_id: UUID) -> Deletion:
+        with reading() as session:
+            return deletions.show_deletion(session, caller, Deletable.DATASET, dataset_id)
+
+    @staticmethod
+    def delete(caller: Caller, dataset_id: UUID) -> int:
+        with unit_of_work() as session:
+            return deletions.delete_dataset(session, caller, dataset_id)
+
+    def test_it_goes_with_its_files_and_versions_and_says_before_what_it_gives_back(
+        self, caller: Caller, dataset_id: UUID, import_id: UUID, frozen: UUID
+    ) -> None:
+        freeze(caller, import_id)
+        found = self.ask(caller, dataset_id)
+        with reading() as session:
+            assert deletions.stored_in(session, caller, dataset_id) == found.bytes
+        kept = sum(path.stat().st_size for path in store().fetch("").rglob("*") if path.is_file())
+        assert (found.uses, found.imports, found.versions) == ([], 1, 2)
+
+        assert self.delete(caller, dataset_id) == found.bytes
+        for claim in claim_due():
+            broker.perform(claim.kind, str(claim.subject_id))
+
+        left = sum(path.stat().st_size for path in store().fetch("").rglob("*") if path.is_file())
+        assert kept - left == found.bytes > 0
+        with reading() as session:
+            row = session.get_one(Dataset, dataset_id)
+            assert datasets.show_data(session, caller, row.project_id).dataset is None
+            entry = session.exec(select(AuditEntry).where(AuditEntry.action == "datasets.delete")).one()
+        assert (entry.facts["imports"], entry.facts["versions"], entry.facts["bytes"]) == (1, 2, found.bytes)
+        with pytest.raises(NotFound), unit_of_work() as session:
+            imports.start_import(session, caller, dataset_id, "more.jsonl")
+
+    def test_one_use_keeps_all_of_it_and_is_named(
+        self, caller: Caller, dataset_id: UUID, import_id: UUID, frozen: UUID
+    ) -> None:
+        with unit_of_work() as session:
+            project = session.get_one(Project, session.get_one(Dataset, dataset_id).project_id)
+            version = session.get_one(DatasetVersion, frozen)
+            factories.make_baseline(session, project, version, state=EvaluationState.FAILED)
+
+        with pytest.raises(Refused) as refused:
+            self.delete(caller, dataset_id)
+
+        said = "Version 1: An evaluation (baseline) of it is failed."
+        assert (refused.value.reasons, self.ask(caller, dataset_id).uses) == ((said,), [said])
+        assert data.show_import(caller, import_id).state is ImportState.READY
+
+    def test_a_file_that_is_being_read_keeps_it(self, caller: Caller, dataset_id: UUID, tmp_path: Path) -> None:
+        data.receive(caller, dataset_id, data.write_lines(tmp_path / "late.jsonl", data.chats(2)))
+
+        with pytest.raises(Conflict, match=r"late\.jsonl is checking\. Cancel the import, then delete it\."):
+            self.delete(caller, dataset_id)
+
+
+def test_content_that_a_twin_has_as_well_is_not_said_to_be_given_back(
+    caller: Caller, import_id: UUID, frozen: UUID
+) -> None:
+    with reading() as session:
+        alone = deletions.show_deletion(session, caller, Deletable.VERSION, frozen).bytes
+    freeze(caller, import_id)
+
+    with reading() as session:
+        shared = deletions.show_deletion(session, caller, Deletable.VERSION, frozen).bytes
+    folder = folder_of(caller, frozen)
+    assert alone - shared == sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())

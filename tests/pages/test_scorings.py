@@ -10,6 +10,7 @@ import pytest
 from sqlmodel import col, select
 
 from tensorant_app import routes
+from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.evaluations import Evaluation
 from tensorant_app.db.offers import OfferList
 from tensorant_app.db.projects import Project
@@ -94,6 +95,20 @@ def test_what_was_confirmed_is_where_it_is_answered_and_for_how_long(owner: Pers
     assert (row.state, row.maximum_runtime_hours) == (EvaluationState.QUEUED, 0.5)
     assert (place.provider, place.gpu_types, place.gpu_count) == ("runpod", ("NVIDIA L40S",), 1)
     assert place.rate_limit == HourlyRate.dollars("5.00")
+
+
+def test_an_adapter_whose_version_has_rows_on_two_sides_is_scored_with_the_numbers_in_sight(
+    owner: Person, run_id: UUID
+) -> None:
+    assert adapter_dialog(owner, run_id).leaks == ""
+    shared = {"likeness": "exact", "split": "test", "against": "train", "rows": 3, "of": 10, "shown": [[2, 5]]}
+    with unit_of_work() as session:
+        version = session.get_one(DatasetVersion, session.get_one(Run, run_id).version_id)
+        version.report = {**(version.report or {}), "repeats": [shared]}
+
+    tab = adapter_dialog(owner, run_id)
+
+    assert tab.leaks == "3 of 10 test rows stand in training as well: 3 exactly."
 
 
 def test_on_this_computer_it_is_free(owner: Person, run_id: UUID) -> None:

@@ -90,6 +90,7 @@ from tensorant_app.services import (
 )
 from tensorant_app.services.bases import BaseFacts
 from tensorant_app.services.connections import find_connection, store
+from tensorant_app.services.deletions import Deletable
 from tensorant_app.services.image_files import THUMBNAILS
 from tensorant_app.services.import_rows import Show, Which
 from tensorant_app.settings import get_settings
@@ -186,6 +187,16 @@ CASES: dict[str, Case] = {
     "deletions.delete_version": Case(
         Permission.DECIDE, lambda s, c, w: deletions.delete_version(s, c, w.draft_version)
     ),
+    "deletions.show_deletion": Case(
+        Permission.SEE, lambda s, c, w: deletions.show_deletion(s, c, Deletable.VERSION, w.draft_version)
+    ),
+    "deletions.stored_in": Case(Permission.SEE, lambda s, c, w: deletions.stored_in(s, c, w.dataset_id)),
+    "deletions.delete": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete(s, c, Deletable.VERSION, w.draft_version)
+    ),
+    "deletions.delete_dataset": Case(
+        Permission.DECIDE, lambda s, c, w: deletions.delete_dataset(s, c, _unused_dataset(s, w.dataset_id))
+    ),
     "deletions.delete_import": Case(
         Permission.DECIDE, lambda s, c, w: deletions.delete_import(s, c, _unused(s, w.receiving))
     ),
@@ -199,6 +210,10 @@ CASES: dict[str, Case] = {
     ),
     "safety.set_command": Case(
         Permission.OPERATE, lambda s, c, w: safety.set_command(s, c, w.organization_id, "/bin/true", "60")
+    ),
+    "safety.set_token": Case(Permission.ADMINISTER, lambda s, c, w: give_token(s, c), is_own=True),
+    "safety.set_operators_token": Case(
+        Permission.OPERATE, lambda s, c, w: give_operators_token(s, c, w.organization_id)
     ),
     "safety.set_private_address": Case(
         Permission.OPERATE,
@@ -769,6 +784,25 @@ def _compared(session: Session, world: World) -> UUID:
     session.add(DatasetVersion(**values))
     session.flush()
     return UUID(str(values["id"]))
+
+
+def give_token(session: Session, caller: Caller) -> None:
+    safety.set_address(session, caller, "https://a.example.com", "60")
+    safety.set_token(session, caller, "secret-token-1234")
+
+
+def give_operators_token(session: Session, caller: Caller, organization_id: UUID) -> None:
+    safety.set_private_address(session, caller, organization_id, "http://127.0.0.1:9/", "60")
+    safety.set_operators_token(session, caller, organization_id, "secret-token-1234")
+
+
+def _unused_dataset(session: Session, dataset_id: UUID) -> UUID:
+    """An empty one beside it."""
+    if (row := session.get(Dataset, dataset_id)) is None:
+        return dataset_id
+    session.add(Dataset(**{**row.model_dump(), "id": (made := uuid4())}))
+    session.flush()
+    return made
 
 
 def _unused(session: Session, import_id: UUID) -> UUID:

@@ -251,3 +251,16 @@ def _lives(pid: int) -> bool:
             return False
         time.sleep(0.05)
     return True
+
+
+@pytest.mark.parametrize(
+    ("header", "sent"),
+    [("", ("authorization", "Bearer secret-token-1234")), ("X-API-Key", ("x-api-key", "secret-token-1234"))],
+)
+def test_a_token_is_shown_to_the_address_with_every_call(server: Server, header: str, sent: tuple[str, str]) -> None:
+    settings = SafetySettings(kind=ClassifierKind.HTTP, url=server.url, is_private_allowed=True, header=header)
+
+    classify(settings, iter(ROWS), lambda: None, "secret-token-1234")
+
+    assert len(server.headers) == 3
+    assert all(headers[sent[0]] == sent[1] for headers in server.headers)

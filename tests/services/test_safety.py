@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
 from sqlmodel import select
@@ -18,15 +18,17 @@ from tensorant_app.db.machines import Machine
 from tensorant_app.db.projects import Project
 from tensorant_app.db.promise import Promise, claim_due
 from tensorant_app.db.runs import Run
+from tensorant_app.db.safety import SafetyChoice
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.db.spend import SpendEntry
 from tensorant_app.domain.errors import Conflict, Invalid
 from tensorant_app.domain.members import Caller, operator
 from tensorant_app.domain.readiness import Check, passed
 from tensorant_app.domain.runs import RunState
-from tensorant_app.services import classifiers, readiness, runs, safety
+from tensorant_app.services import classifiers, readiness, runs, safety, sealing
 from tensorant_app.services.classifiers import NotChecked, Refusal
 from tensorant_app.services.versions import Report
+from tensorant_app.settings import get_settings
 from tests import data, factories
 from tests.conftest import Clock
 from tests.data import chat
@@ -211,6 +213,91 @@ def test_an_address_inside_this_network_is_the_operators_to_choose(caller: Calle
         assert safety.show_settings(session, caller).is_private_allowed
         acts = {entry.action for entry in session.exec(select(AuditEntry))}
     assert "safety.private_address" in acts
+
+
+class TestAToken:
+    """The classifier's address asks who is there."""
+
+    TOKEN = "tok-0123456789-wxyz"
+
+    def give(self, caller: Caller, header: str = "") -> None:
+        with unit_of_work() as session:
+            safety.set_address(session, caller, "https://safety.example.com/", "30")
+            safety.set_token(session, caller, self.TOKEN, header)
+
+    def test_it_lies_sealed_and_only_its_end_is_shown(self, caller: Caller) -> None:
+        self.give(caller, "X-API-Key")
+
+        with reading() as session:
+            found = safety.show_settings(session, caller)
+            rows = repr([one.model_dump() for one in session.exec(select(SafetyChoice))])
+            audited = repr([one.model_dump() for one in session.exec(select(AuditEntry))])
+        assert found.token_words == "A token ending in wxyz is sent in the header X-API-Key."
+        assert self.TOKEN not in rows + audited + repr(found)
+
+    def test_the_classifier_gets_it_and_a_copy_in_another_organization_opens_nothing(
+        self, caller: Caller, version_id: UUID, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        got: list[str] = []
+        monkeypatch.setattr(safety, "classify", lambda settings, rows, beat, token: got.append(token) or [])
+        self.give(caller)
+
+        data.check(caller, version_id)
+        assert got == [self.TOKEN]
+
+        with unit_of_work() as session:
+            choice = session.get_one(SafetyChoice, caller.organization_id)
+            choice.sealed = sealing.seal_token(session, uuid4(), self.TOKEN)
+        data.check(caller, version_id)
+        checked = report_of(caller, version_id).safety_check
+        assert checked.has_failed
+        assert "were sealed for another organization" in checked.sentence
+
+    def test_another_address_is_not_shown_the_token_of_the_one_before(self, caller: Caller) -> None:
+        self.give(caller)
+        with unit_of_work() as session:
+            safety.set_address(session, caller, "https://safety.example.com/", "60")
+        with reading() as session:
+            assert safety.show_settings(session, caller).has_token
+
+        with unit_of_work() as session:
+            safety.set_address(session, caller, "https://elsewhere.example.com/", "60")
+        with reading() as session:
+            assert safety.show_settings(session, caller).token_words == "No token is sent."
+
+    def test_another_key_of_the_installation_seals_it_anew(self, caller: Caller) -> None:
+        self.give(caller)
+        get_settings().add_secret_key()
+        with unit_of_work() as session:
+            sealing.rotate_keys(session, operator())
+        get_settings().drop_old_secret_keys()
+
+        with reading() as session:
+            choice = session.get_one(SafetyChoice, caller.organization_id)
+            assert sealing.unseal_token(choice.organization_id, choice.sealed) == self.TOKEN
+
+    def test_other_rows_are_not_looked_through_again_for_it(self, caller: Caller) -> None:
+        with unit_of_work() as session:
+            safety.set_address(session, caller, "https://safety.example.com/", "30")
+        with reading() as session:
+            before = safety.show_settings(session, caller).fingerprint
+
+        self.give(caller)
+
+        with reading() as session:
+            assert safety.show_settings(session, caller).fingerprint == before
+
+    @pytest.mark.parametrize(("token", "header"), [("two words", ""), ("é", ""), ("abc", "Host"), ("abc", "X:Y")])
+    def test_what_is_no_token_or_no_header_is_refused(self, caller: Caller, token: str, header: str) -> None:
+        with unit_of_work() as session:
+            safety.set_address(session, caller, "https://safety.example.com/", "30")
+
+        with pytest.raises(Invalid), unit_of_work() as session:
+            safety.set_token(session, caller, token, header)
+
+    def test_without_an_address_nobody_wants_it(self, caller: Caller) -> None:
+        with pytest.raises(Conflict, match="Save the classifier's address first"), unit_of_work() as session:
+            safety.set_token(session, caller, self.TOKEN)
 
 
 class TestARunOnRefusedRecords:

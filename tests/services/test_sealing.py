@@ -104,7 +104,7 @@ class TestRotating:
         assert opened(rows) == SECRETS
         with reading() as session:
             entry = session.exec(select(AuditEntry).where(AuditEntry.action == "keys.rotate")).one()
-        assert entry.facts == {"connections": 2}
+        assert entry.facts == {"connections": 2, "classifiers": 0}
 
     @pytest.mark.parametrize("step", ["after the new key", "after sealing anew"])
     def test_interrupted_anywhere_nothing_is_lost_and_it_goes_on(

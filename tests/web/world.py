@@ -39,7 +39,7 @@ from tensorant_app.domain.versions import KEYS, VersionState
 from tensorant_app.pages.import_mapper import FieldRow
 from tensorant_app.pages.import_rows import PickedRow
 from tensorant_app.pages.launch_words import LaunchCard
-from tensorant_app.services import edits
+from tensorant_app.services import edits, safety
 from tensorant_app.services.batches import table_of
 from tensorant_app.services.connections import find_connection, store
 from tensorant_app.services.evaluations import answers_key
@@ -120,6 +120,11 @@ DATA_HANDLERS: dict[str, Case] = {
     "SafetyState.save_words": Case(Role.ADMIN, lambda world, person: [{"words": "falcon"}], _in("/settings")),
     "SafetyState.save_address": Case(
         Role.ADMIN, lambda world, person: [{"url": "https://a.example.com", "seconds": "60"}], _in("/settings")
+    ),
+    "SafetyState.save_token": Case(
+        Role.ADMIN,
+        lambda world, person: [{"token": "secret-token-1234", "header": "X-API-Key"}],
+        lambda world: settings_with_classifier(world),
     ),
     "OverviewState.load": Case(path=_in(), names_ours=True),
     "OverviewState.watch": Case(path=_in(), names_ours=True),
@@ -210,6 +215,9 @@ DATA_HANDLERS: dict[str, Case] = {
         arguments=lambda world, person: [other_version(world)], path=_VERSION, names_ours=True
     ),
     "DeletionState.ask": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
+    "DeletionState.ask_dataset": Case(
+        arguments=lambda world, person: [str(world.dataset_id)], path=_in("/data"), names_ours=True
+    ),
     "DeletionState.delete": Case(Role.ADMIN, path=lambda world: draft_path(world), names_ours=True),
     "VersionPageState.ask_freeze": Case(arguments=lambda world, person: [True], path=_VERSION, names_ours=True),
     "VersionPageState.freeze": Case(Role.MEMBER, path=lambda world: draft_path(world), names_ours=True),
@@ -568,6 +576,14 @@ def left_out_in(world: World) -> str:
     with suppress(Conflict), unit_of_work() as session:
         edits.leave_out(session, world.people[Role.OWNER].caller, world.import_id, [2])
     return f"/projects/{world.project_id}/data/imports/{world.import_id}"
+
+
+def settings_with_classifier(world: World) -> str:
+    """Of both organizations: an address is asked."""
+    for person in (world.people[Role.OWNER], world.stranger):
+        with unit_of_work() as session:
+            safety.set_address(session, person.caller, "https://a.example.com", "60")
+    return f"/projects/{world.project_id}/settings"
 
 
 def other_import(world: World) -> str:
