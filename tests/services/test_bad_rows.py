@@ -56,7 +56,9 @@ def test_the_bar_never_goes_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     told: list[tuple[str, int]] = []
     monkeypatch.setattr(import_work, "_TELL_SECONDS", 0)
     monkeypatch.setattr(
-        import_work, "write_file", lambda path, text: told.append((json.loads(text)["step"], json.loads(text)["done"]))
+        import_work,
+        "write_file",
+        lambda path, text, **_: told.append((json.loads(text)["step"], json.loads(text)["done"])),
     )
     monkeypatch.setattr(import_work, "_BATCH", 1)
     bad_rows_of = b'{"x": 1}\n' + f"{GOOD}\n".encode() * 9
