@@ -28,7 +28,7 @@ from tensorant_app.domain.runs import RunPurpose
 from tensorant_app.pages.configure_state import ConfigureState as State
 from tensorant_app.pages.frame import ENTER, ProjectState, framed
 from tensorant_app.pages.gpu_list import GpuListState, rented_list
-from tensorant_app.pages.run_actions import READ_ONLY
+from tensorant_app.pages.run_actions import READ_ONLY, RunActions
 from tensorant_app.state import AppState
 
 _MAY = AppState.me.may_prepare
@@ -36,7 +36,11 @@ _IS_TRIAL = State.typed[PURPOSE] == RunPurpose.TRIAL.value
 _CENTER = {"text_align": "center", "margin_top": "8px", "display": "block"}
 
 
-@rx.page(route=routes.CONFIGURE, title="Configure a run · Tensorant", on_load=[*ENTER, State.load, GpuListState.load])
+@rx.page(
+    route=routes.CONFIGURE,
+    title="Configure a run · Tensorant",
+    on_load=[*ENTER, RunActions.close, State.load, GpuListState.load],
+)
 def configure_page() -> rx.Component:
     form = columns([_form()], [_estimate(), _readiness(), _save()], wide_side=True)
     return framed(

@@ -20,12 +20,14 @@ from tensorant_app.components.forms import field, text_input
 from tensorant_app.components.stats import Fact, Stat
 from tensorant_app.components.values import if_
 from tensorant_app.domain.money import HourlyRate, Money
+from tensorant_app.pages.frame import segment
 from tensorant_app.pages.launch_words import LaunchCard, card_of
 from tensorant_app.pages.lists import put
 from tensorant_app.services import drafts, launches, runs, sessions
 from tensorant_app.state import AppState, id_of
 
 _AFTER_TRIAL = "Its report says what the full run would take. Its adapter is diagnostic and is not scored."
+OF_ANOTHER_PAGE = "The question was about the page before. Nothing was started; press the button of this page."
 READ_ONLY = "Viewers only look. Ask an admin or the owner for another role."
 
 
@@ -64,8 +66,11 @@ class RunActions(AppState):
 
     @rx.event
     async def start(self) -> EventSpec | None:
-        """Confirmed: off it goes, and to its page."""
+        """Confirmed: off it goes, and to its page. One that is still open from the page before starts nothing."""
         card, scores = self.launch, self.scores
+        if segment(self, "runs") not in ("", card.run):
+            put(self, is_launch_open=False, error=OF_ANOTHER_PAGE)
+            return None
         seen = HourlyRate(Money(card.price_micros))
         await self._do(
             lambda session, caller: runs.launch_run(

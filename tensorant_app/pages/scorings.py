@@ -20,6 +20,7 @@ from tensorant_app.domain.money import HourlyRate, Money
 from tensorant_app.domain.scorings import BLANK
 from tensorant_app.pages.frame import ProjectState, segment
 from tensorant_app.pages.lists import put
+from tensorant_app.pages.run_actions import OF_ANOTHER_PAGE
 from tensorant_app.pages.scoring_words import ScoringCard, gpu_options, scoring_card
 from tensorant_app.services import datasets, scorings, sessions, versions
 from tensorant_app.services.scorings import ScoringView
@@ -92,6 +93,9 @@ class ScoringState(AppState):
     async def start(self) -> None:
         """Confirmed, at the price that was shown."""
         version, run, typed = self.version, self.run, dict(self.typed)
+        if segment(self, "runs") not in ("", run):
+            put(self, is_open=False, error=OF_ANOTHER_PAGE)
+            return
         seen = HourlyRate(Money(self.card.price_micros))
         if run:
             await self._do(

@@ -217,6 +217,7 @@ def try_first(page: Page, project: str) -> str:
     seen(page.get_by_role("alertdialog").get_by_text("From this run's trial", exact=False))
     look(page, "launch-measured")
     press(page, "Cancel")
+    expect(page.get_by_role("alertdialog")).to_be_hidden(timeout=LONG)
     return trial
 
 

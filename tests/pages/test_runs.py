@@ -19,7 +19,7 @@ from tensorant_app.services.run_list import Asked
 from tests.factories import make_run
 from tests.pages.conftest import visit
 from tests.people import Person
-from tests.states import call
+from tests.states import call, move_to
 
 
 @pytest.fixture
@@ -101,6 +101,19 @@ def test_a_launch_is_asked_for_and_confirmed(owner: Person, run: Run) -> None:
     assert (launched.state, launched.evaluates, state.is_launch_open) == (RunState.QUEUED, False, False)
     asyncio.run(call(state, "start"))
     assert "queued" in state.error
+
+
+def test_a_question_that_is_left_from_another_runs_page_starts_nothing(owner: Person, run: Run) -> None:
+    other = make_run(owner.caller, name="Second", project_id=run.project_id)
+    state = visit(RunActions, owner, routes.run(run.project_id, run.id))
+    asyncio.run(call(state, "ask_launch", str(run.id)))
+    move_to(state, routes.run(run.project_id, other))
+
+    asyncio.run(call(state, "start"))
+
+    assert "Nothing was started" in state.error
+    assert not state.is_launch_open
+    assert {state_of(run.id), state_of(other)} == {RunState.DRAFT}
 
 
 @pytest.mark.parametrize("handler", ["ask_launch", "retry", "copy"])

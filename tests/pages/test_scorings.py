@@ -30,7 +30,7 @@ from tests.faults.console import IMAGE
 from tests.pages.conftest import visit
 from tests.pages.test_gpu_list import FOUND
 from tests.people import Person
-from tests.states import call, run
+from tests.states import call, move_to, run
 
 PLACE = Placement("runpod", ("NVIDIA L40S",), 2, HourlyRate.dollars("4.00"))
 
@@ -205,6 +205,20 @@ def test_after_a_failed_evaluation_the_adapter_stays_ready_until_somebody_asks(o
 
     assert page.trouble.what == "The adapter is safe, and it has no score."
     assert adapter_dialog(owner, run_id).is_open
+
+
+def test_a_question_that_is_left_from_the_baseline_page_starts_nothing_on_a_runs(owner: Person, run_id: UUID) -> None:
+    state = baseline_dialog(owner, run_id)
+    move_to(state, routes.run(project_of(run_id), run_id))
+    with reading() as session:
+        before = set(session.exec(select(Evaluation.id)))
+
+    run(call(state, "start"))
+
+    assert "Nothing was started" in state.error
+    assert not state.is_open
+    with reading() as session:
+        assert set(session.exec(select(Evaluation.id))) == before
 
 
 def test_a_viewer_starts_nothing(viewer: Person, owner: Person, run_id: UUID) -> None:
