@@ -127,7 +127,7 @@ class EditorState(AppState):
     @rx.event
     async def load(self) -> None:
         """The page of rows that the address names, and the row that it names, else the first."""
-        self.is_editing = False
+        self.is_editing, self.question = False, BulkQuestion()
         await self._look(int(query(self, "row")) if query(self, "row").isdigit() else 0)
 
     @rx.event
