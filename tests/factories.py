@@ -29,7 +29,7 @@ from tensorant_app.services import machines, organizations
 from tensorant_app.services.machines import Order
 from tensorant_app.services.sealing import seal
 
-REVISION = "a" * 40
+BASE, REVISION = "tests/tiny-llama", "a" * 40
 ACCOUNT = UUID(int=7)
 """The compute connection that fake machines are rented from."""
 SECRETS: dict[ConnectionKind, dict[str, str]] = {
@@ -78,7 +78,7 @@ def make_project(session: Session, organization_id: UUID) -> Project:
         created_at=now_of(session),
         organization_id=organization_id,
         name="Tickets",
-        base_repo_id="tests/tiny-llama",
+        base_repo_id=BASE,
         base_revision=REVISION,
         base_parameters=1_000,
     )

@@ -231,7 +231,6 @@ def shown_picture(page: Page) -> None:
 
 def edit_pictured_row(page: Page) -> None:
     """Another question about the same image."""
-    page.get_by_role("link", name=re.compile("^Ready")).click()
     page.get_by_role("button", name=re.compile("^2 What stands at quay 1")).click()
     seen(page.get_by_role("heading", name="Row 2"))
     shown_picture(page)

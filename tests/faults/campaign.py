@@ -10,6 +10,7 @@ import random
 import time
 import traceback
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -18,7 +19,7 @@ from tests.faults.console import time_zone
 from tests.faults.history import History
 from tests.faults.invariants import Broken
 from tests.faults.mutants import planted
-from tests.faults.site import open_site
+from tests.faults.site import Site, open_site
 from tests.runpod_emulator.clock import START
 from trainer.errors import TrainerError
 
@@ -47,14 +48,17 @@ class Scene:
     at: datetime
     time_zone: str | None
     script: Mapping[str, Any]
+    has_volume: bool
 
     @classmethod
     def drawn(cls, draw: random.Random) -> Scene:
         at, zone = draw.choice([(START, None), (START, None), (_NIGHT_OF_CLOCKS, "Europe/Berlin")])
-        return cls(at, zone, draw.choices(list(_TRAINERS), list(_TRAINERS.values()))[0].values)
+        script = draw.choices(list(_TRAINERS), list(_TRAINERS.values()))[0].values
+        return cls(at, zone, script, draw.random() < _WITH_VOLUME)
 
     def __str__(self) -> str:
-        return f"{self.at:%Y-%m-%d %H:%M} in {self.time_zone or 'UTC'}, trainers: {dict(self.script) or 'good ones'}"
+        when = f"{self.at:%Y-%m-%d %H:%M} in {self.time_zone or 'UTC'}, trainers: {dict(self.script) or 'good ones'}"
+        return when if self.has_volume else f"{when}, no network volume"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,7 @@ class _Trainers:
     values: Mapping[str, Any] = field(default_factory=dict, hash=False)
 
 
+_WITH_VOLUME = 0.85
 _NIGHT_OF_CLOCKS = datetime(2026, 10, 25, 0, 20, tzinfo=UTC)
 """Forty minutes before the clocks of Berlin go back."""
 _TRAINERS = {
@@ -76,6 +81,10 @@ _TRAINERS = {
 }
 
 
+def _open(scene: Scene) -> AbstractContextManager[Site]:
+    return open_site(at=scene.at, has_volume=scene.has_volume, **scene.script)
+
+
 def live(seed: int, mutant: str | None = None) -> Found:
     """One history."""
     draw, began = random.Random(seed), time.process_time()
@@ -84,7 +93,7 @@ def live(seed: int, mutant: str | None = None) -> Found:
     log: list[str] = []
     struck: list[str] = []
     ends: list[str] = []
-    with planted(mutant), time_zone(scene.time_zone), open_site(at=scene.at, **scene.script) as site:
+    with planted(mutant), time_zone(scene.time_zone), _open(scene) as site:
         history = History(site, draw)
         log = history.log
         log.append(str(scene))

@@ -87,14 +87,13 @@ class Console:
 
     # What people do.
 
-    def connect(self, api_key: str, access_key: str, secret_key: str, data_center: str, volume_id: str) -> None:
+    def save_volume(self, access_key: str, secret_key: str, data_center: str, volume_id: str) -> None:
         storage = {
             "data_center": data_center,
             "volume_id": volume_id,
             "access_key": access_key,
             "secret_key": secret_key,
         }
-        self.save_key(api_key)
         with unit_of_work() as session:
             connecting.save_connection(session, self.caller, ConnectionKind.RUNPOD_STORAGE, storage)
 

@@ -24,10 +24,11 @@ from tensorant_app.domain.machines import HOLDS_SLOT, MachineState
 from tensorant_app.domain.runs import LIFECYCLE, RunState
 from tensorant_app.services import evaluations, machine_actions, recoveries, runs, slots, strays
 from tensorant_app.services.accounts import THIS_COMPUTER
-from tests.faults.arming import arm_some
+from tests.faults.arming import WHERE_THEY_DELETE_THEMSELVES, WITH_OWN_DISKS, arm_some
 from tests.faults.boundary import Crash
-from tests.faults.invariants import Watch, require
+from tests.faults.invariants import RESTED_HOURS, Watch, require
 from tests.faults.site import API_KEY, Site
+from tests.faults.spoiling import Spoiler
 from tests.runpod_emulator import Fault
 from tests.runpod_emulator.wire import ApiError
 
@@ -50,9 +51,11 @@ class History:
     """What happened, in order: printed when a promise was broken."""
     runs: list[UUID] = field(default_factory=list)
     _watch: Watch = field(init=False)
+    _spoiler: Spoiler = field(init=False)
 
     def __post_init__(self) -> None:
-        self._watch = Watch(self.site)
+        self._spoiler = Spoiler(self.draw, self.site.volume)
+        self._watch = Watch(self.site, self._spoiler)
 
     @property
     def watch(self) -> Watch:
@@ -67,7 +70,7 @@ class History:
             self._act(self.draw.choices(*zip(*self._acts(), strict=True))[0])
             self._pass(self.draw.choice(_PAUSES))
         self._heal()
-        self._rest(minutes=45)
+        self._rest(minutes=60 * RESTED_HOURS)
         self._watch.everybody_can_act()
         self._pass(watching.SWEEP.total_seconds() + 30)
         self._watch.nobody_is_unknown(for_seconds=watching.SWEEP.total_seconds())
@@ -102,6 +105,8 @@ class History:
             (self._save_key, 0.7),
             (self._delete_by_hand, 0.5),
             (self._copy_by_hand, 1),
+            (self._tear_report, 1),
+            (self._damage_adapter, 1),
             (self._restart, 0.5),
             (self._restart_database, 0.3),
             (self._nothing, 3),
@@ -127,7 +132,9 @@ class History:
         self.site.console.launch(run_id, evaluates=self.draw.random() < 0.4)
 
     def _arm_faults(self) -> None:
-        self.log += arm_some(self.draw, self.site.account.faults)
+        here = {} if self.site.has_volume else dict(WITH_OWN_DISKS)
+        here |= WHERE_THEY_DELETE_THEMSELVES if self.site.script.self_release is not None else {}
+        self.log += arm_some(self.draw, self.site.account.faults, here)
 
     def _plan_crash(self) -> None:
         self.site.boundary.arm(self.draw.randint(1, 25), _crash)
@@ -229,6 +236,12 @@ class History:
             with suppress(ApiError):  # No capacity, no money.
                 self.site.account.create({**spec, **copy})
 
+    def _tear_report(self) -> None:
+        self._spoiler.plan_torn_report()
+
+    def _damage_adapter(self) -> None:
+        self._spoiler.plan_damage()
+
     def _restart(self) -> None:
         self.site.console.restart()
 
@@ -252,6 +265,7 @@ class History:
         before = self.site.boundary.is_armed, self.site.skew
         self.site.clock.advance(seconds=seconds)
         self.site.world.tick()
+        self.log += self._spoiler.strike()
         is_whole = self._work()
         self._watch.look(is_settled=is_whole and not before[0] and before[1] == timedelta(0))
 
@@ -304,6 +318,7 @@ class History:
         self.log.append(f"{self.site.clock():%H:%M:%S} healed")
         self.site.boundary.disarm()
         self.site.account.faults.clear()
+        self._spoiler.clear()
         self.site.account.revoked_until = None
         self.site.skew = timedelta(0)
         self.site.console.save_key(API_KEY)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import traceback
+import zipfile
 from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -27,8 +28,9 @@ from tensorant_app.domain.runs import LIFECYCLE, RunState
 from tensorant_app.services import recoveries, slots
 from tensorant_app.services.connections import store
 from tests.faults.site import EVERY, Site
+from tests.faults.spoiling import Spoiler
 from tests.runpod_emulator import Fault
-from trainer.contract import MANIFEST, RESULT, Outcome, Result, load
+from trainer.contract import MANIFEST, RESULT, Manifest, Outcome, Result, load
 
 
 class Broken(AssertionError):
@@ -61,10 +63,12 @@ class Watch:
     """Compares the console with the provider's own books, again and again."""
 
     site: Site
+    spoiler: Spoiler
     surprises: Surprises = field(default_factory=Surprises)
     adapters: dict[UUID, tuple[str, str]] = field(default_factory=dict)
     folders: dict[Path, str] = field(default_factory=dict)
     known_machines: set[UUID] = field(default_factory=set)
+    _proved: set[UUID] = field(default_factory=set)
     most_slots: int = 2
 
     # At every moment.
@@ -119,11 +123,14 @@ class Watch:
                 self.adapters.setdefault(row.run_id, now) == now, "adapter_kept", f"the adapter of {row.run_id} changed"
             )
             require(now[0] == now[1], "adapter_kept", f"the stored adapter of {row.run_id} is not what its row says")
+            self._is_whole(row)
             require(
                 row.attempt <= runs[row.run_id].attempt, "newest_heard", f"{row.run_id} has another attempt's adapter"
             )
         for manifest in self.site.volume.glob(f"runs/*/adapter/*/{MANIFEST}"):
             digest = _hash_folder(manifest.parent)
+            if manifest.parent in self.spoiler.damaged:
+                continue
             require(
                 self.folders.setdefault(manifest.parent, digest) == digest,
                 "adapter_kept",
@@ -131,6 +138,19 @@ class Watch:
             )
         for folder, _ in self.folders.items():
             require(folder.is_dir(), "adapter_kept", f"{folder} is gone")
+
+    def _is_whole(self, row: Adapter) -> None:
+        """What people download is what its manifest promises."""
+        if row.id in self._proved:
+            return
+        with zipfile.ZipFile(store().fetch(row.zip_key or "")) as archive:
+            manifest = load(Manifest, archive.read(MANIFEST).decode())
+            for name, entry in manifest.files.items():
+                digest = hashlib.sha256(archive.read(name)).hexdigest()
+                require(
+                    digest == entry.sha256, "adapter_whole", f"{name} of {row.run_id} is not what its manifest says"
+                )
+        self._proved.add(row.id)
 
     def _words(self, rows: list[Machine]) -> None:
         """Nobody believes another machine's, or another attempt's, words."""
@@ -157,12 +177,18 @@ class Watch:
             waits = run.state is RunState.QUEUED and (slots_view.held_by or run.not_before)
             rests = run.state in LIFECYCLE.final or run.state in _RESTS
             checks = shown[run.id].checking and (shown[run.id].confirm_absent is None or shown[run.id].machine_ids)
-            works = run.state in {RunState.EVALUATING}
+            works = run.state in {RunState.EVALUATING} or self._is_unheard(run)
             require(
                 bool(rests or waits or checks or works),
                 "can_act",
                 f"{run.id} is {run.state} ({run.sentence}) and nobody can do anything",
             )
+
+    def _is_unheard(self, run: Run) -> bool:
+        """Its machine's result cannot be read, so that it ends with its time."""
+        path = self.site.volume / f"runs/{run.id}/out/{run.attempt}/{RESULT}"
+        is_in_time = run.state not in LIFECYCLE.final and (run.runtime_limit_hours or 0) > RESTED_HOURS
+        return path in self.spoiler.torn and is_in_time
 
     def nobody_is_unknown(self, *, for_seconds: float) -> None:
         """Healed, and swept since: every machine that was listed for so long is a live row's, or shown to people."""
@@ -198,6 +224,8 @@ class Watch:
 
     def _trained_once(self) -> None:
         """No step is trained again but those after the last checkpoint."""
+        if not self.site.has_volume:
+            return  # What a machine made is gone with its disk.
         twins = {name for fault, _, name in self.site.account.faults.fired if fault is Fault.TWIN}
         beside_twins = {one.subject_id for one in self.site.script.trained if one.machine in twins}
         reached: dict[str, int] = {}
@@ -218,6 +246,9 @@ class Watch:
             if run.state is not RunState.FAILED or run.id in has_adapter or run.ended_at is None:
                 continue
             path = self.site.volume / f"runs/{run.id}/out/{run.attempt}/{RESULT}"
+            folder = self.site.volume / f"runs/{run.id}/adapter/{run.attempt}"
+            if path in self.spoiler.torn or folder in self.spoiler.damaged:
+                continue
             result = load(Result, path.read_text()) if path.exists() else None
             is_done = result is not None and result.outcome is Outcome.DONE
             # One that was given up before, and whose machine could not be deleted for a while, may finish all the same.
@@ -225,6 +256,8 @@ class Watch:
             require(not was_done, "adapter_lost", f"{run.id} failed ({run.sentence}) with its adapter done")
 
 
+RESTED_HOURS = 0.75
+"""How long a history rests, at most, before everybody must be able to act."""
 _RESTS = frozenset({RunState.DRAFT, RunState.PAUSED, RunState.NEEDS_RECOVERY, RunState.ADAPTER_READY})
 
 

@@ -176,6 +176,21 @@ def _touches_the_adapter(stack: ExitStack) -> None:
     _put(stack, "tensorant_app.services.training.score_adapter", score)
 
 
+def _believes_any_adapter(stack: ExitStack) -> None:
+    """The manifest is read, and nobody hashes what it names: neither on the way nor when it has come."""
+    from tensorant_app.providers.storage_s3 import S3Store
+    from trainer.contract import MANIFEST, Manifest, load
+
+    def read(folder: Any) -> Manifest:
+        return load(Manifest, (folder / MANIFEST).read_text())
+
+    def take(self: S3Store, key: str, target: Any, wanted: Any) -> None:
+        self._take(key, target)
+
+    _put(stack, "tensorant_app.services.adapters.verify_folder", read)
+    stack.enter_context(mock.patch.object(S3Store, "_take_named", take))
+
+
 def _never_rests(stack: ExitStack) -> None:
     _put(stack, "tensorant_app.services.accounts.next_poll", lambda known, now, pause: now)
 
@@ -210,6 +225,9 @@ MUTANTS: dict[str, Mutant] = {
     ),
     "touches-adapter": Mutant(
         ("adapter_kept",), "A stored adapter is written again, and differs.", _touches_the_adapter
+    ),
+    "any-adapter": Mutant(
+        ("adapter_whole",), "An adapter is taken without a look at its bytes.", _believes_any_adapter
     ),
     "never-rests": Mutant(("comes_to_rest",), "A look is due as soon as it was made.", _never_rests),
     "stumbles": Mutant(("no_surprise",), "A job fails for a reason that nobody foresaw.", _stumbles),

@@ -32,7 +32,7 @@ from tests.faults.campaign import Found, quiet
 from tests.faults.console import fast_folder, open_console
 from tests.faults.history import History
 from tests.faults.invariants import Broken, Watch, require
-from tests.faults.site import ACCESS_KEY, API_KEY, DATA_CENTER, EVERY, SECRET_KEY, STEPS, VOLUME, Site
+from tests.faults.site import EVERY, STEPS, Site
 from tests.faults.worker import work
 from tests.runpod_emulator import Emulator, EmulatorTransport, Fault, RealClock, Script
 from tests.runpod_emulator.pods import Pace
@@ -219,7 +219,7 @@ def _open(draw: random.Random) -> Iterator[Site]:
             nobody = EmulatorTransport(emulator.world)
             with open_console(folder, RealClock(), nobody, _no_volume, settings=urls) as console:
                 site = Site(console, emulator.world, emulator.account, script, Boundary())
-                console.connect(API_KEY, ACCESS_KEY, SECRET_KEY, DATA_CENTER, VOLUME)
+                site.save_connections()
                 yield site
                 session_module.dispose()
     finally:

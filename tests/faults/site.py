@@ -16,6 +16,7 @@ from tensorant_app.providers.base import FileStore
 from tensorant_app.providers.s3 import make_client
 from tensorant_app.providers.storage_s3 import S3Store
 from tensorant_app.settings import get_settings
+from tests import factories
 from tests.faults.boundary import Boundary
 from tests.faults.console import Console, fast_folder, open_console
 from tests.runpod_emulator import Account, EmulatorTransport, Script, VirtualClock, World, attach_s3
@@ -32,6 +33,8 @@ class Site:
 
     def __init__(self, console: Console, world: World, account: Account, script: Script, boundary: Boundary) -> None:
         self.console, self.world, self.account, self.script, self.boundary = console, world, account, script, boundary
+        self.has_volume = True
+        """Without one each machine keeps its files on a disk of its own."""
         self.skew = timedelta(0)
         """How far the console's clock is ahead of the provider's."""
 
@@ -46,8 +49,13 @@ class Site:
     def now(self) -> datetime:
         return self.clock() + self.skew
 
+    def save_connections(self) -> None:
+        self.console.save_key(API_KEY)
+        if self.has_volume:
+            self.console.save_volume(ACCESS_KEY, SECRET_KEY, DATA_CENTER, VOLUME)
+
     def connect(self) -> None:
-        self.console.connect(API_KEY, ACCESS_KEY, SECRET_KEY, DATA_CENTER, VOLUME)
+        self.save_connections()
         self.console.restart()
         self.pass_time(2)
 
@@ -63,7 +71,7 @@ class Site:
 
 
 @contextmanager
-def open_site(*, at: datetime = START, **script: Any) -> Iterator[Site]:
+def open_site(*, at: datetime = START, has_volume: bool = True, **script: Any) -> Iterator[Site]:
     """A site in a folder of its own, connected and with a catalog, at that time; the folder is gone after."""
     folder = fast_folder()
     boundary = Boundary()
@@ -73,10 +81,14 @@ def open_site(*, at: datetime = START, **script: Any) -> Iterator[Site]:
     _here.world, _here.boundary = world, boundary
     transport = boundary.over(EmulatorTransport(world))
     found: list[Site] = []
+    # Without a volume the base model is in the image.
+    settings = {} if has_volume else {"TENSORANT_TRAINER_BASES": f"{factories.BASE}@{factories.REVISION}"}
     try:
         now = lambda: found[0].now() if found else world.clock()  # noqa: E731
-        with open_console(folder, now, transport, _open_volume) as console, boundary.watching_commits():
+        opened = open_console(folder, now, transport, _open_volume, settings=settings)
+        with opened as console, boundary.watching_commits():
             found.append(Site(console, world, account, book, boundary))
+            found[0].has_volume = has_volume
             found[0].connect()
             yield found[0]
     finally:

@@ -11,19 +11,16 @@ from sqlmodel import select
 from tensorant_app.db.machines import MachineEvent
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading, unit_of_work
-from tensorant_app.domain.connections import ConnectionKind
 from tensorant_app.domain.errors import Conflict
 from tensorant_app.domain.machines import LATE, MachineState, Use
 from tensorant_app.domain.runs import RunPurpose, RunReason, RunState
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.pages.recovery_words import ways_of
 from tensorant_app.providers.base import LogLine
-from tensorant_app.services import adapters, connecting, metrics, pod_files, recoveries, runs
-from tensorant_app.services.connections import find_connection, home_volume
+from tensorant_app.services import adapters, metrics, pod_files, recoveries, runs
+from tensorant_app.services.connections import home_volume
 from tensorant_app.services.machines import MachineView
 from tensorant_app.services.spend import machine_spend
-from tensorant_app.settings import get_settings
-from tests import factories
 from tests.faults.site import Site, open_site
 from tests.runpod_emulator import Fault
 from trainer.contract import METRICS, seal_folder
@@ -33,17 +30,8 @@ LONG, EVERY = 600, 10
 
 
 @pytest.fixture
-def site(monkeypatch: pytest.MonkeyPatch) -> Iterator[Site]:
-    """Without a network volume; the base model is in the image."""
-    with open_site() as found:
-        monkeypatch.setenv("TENSORANT_TRAINER_BASES", f"tests/tiny-llama@{factories.REVISION}")
-        get_settings.cache_clear()
-        organization_id = found.console.caller.organization_id
-        assert organization_id is not None
-        with unit_of_work() as session:
-            storage = find_connection(session, organization_id, ConnectionKind.RUNPOD_STORAGE)
-            assert storage is not None
-            connecting.remove_connection(session, found.console.caller, storage.id)
+def site() -> Iterator[Site]:
+    with open_site(has_volume=False) as found:
         yield found
 
 
