@@ -14,7 +14,7 @@ from tensorant_app.cli_recovery import As, caller_of
 from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.notices import COMMON_TOKENS
-from tensorant_app.services import bases, comparisons, deletions, downloads, exports, file_checks, row_files
+from tensorant_app.services import bases, comparisons, deletions, downloads, exports, file_checks, processes, row_files
 from tensorant_app.services import data_check as data_checks
 from tensorant_app.services.deletions import Deletable
 from tensorant_app.services.exports import ExportKind
@@ -40,7 +40,8 @@ def check_data(
     """What is in FILE, row by row, and what is wrong with it; exit code 1 where a row or the file cannot be used."""
     layout = data_checks.layout_named(format_)
     tokens = bases.tokens_of(tokenizer) if tokenizer else COMMON_TOKENS
-    report = data_checks.check_file(file, layout=layout, images=images, is_vision=vision, tokens=tokens)
+    with processes.limited_memory():
+        report = data_checks.check_file(file, layout=layout, images=images, is_vision=vision, tokens=tokens)
     if as_json:
         print(json.dumps(report.as_json(), ensure_ascii=False))
     else:

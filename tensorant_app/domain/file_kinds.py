@@ -101,7 +101,8 @@ LIMITS: Mapping[str, str] = {
     "an image": f"{IMAGE_PIXELS:,} pixels, {IMAGE_SIDE:,} on a side and {IMAGE_BYTES // MIB} MiB; PNG, JPEG, WebP or GIF, "
     "of which the first picture counts",
     "images of an import": f"{IMAGES_MOST:,} different ones",
-    "memory of an import": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is refused",
+    "memory of an import, or a check": f"{MEMORY_LIMIT // MIB} MiB in each of at most three processes; a file that needs more is "
+    "refused",
 }
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from tensorant_app.components.chats import Bubble, ToolCall
 from tensorant_app.domain.examples import IMAGE_KINDS
 from tensorant_app.domain.images import stored_images
-from tensorant_app.pages.words import count
+from tensorant_app.domain.wording import count
 
 
 def bubble_of(message: Mapping[str, Any]) -> Bubble:

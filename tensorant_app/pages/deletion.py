@@ -12,9 +12,10 @@ from tensorant_app.components.buttons import button
 from tensorant_app.components.callouts import callout
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.values import if_
+from tensorant_app.domain.wording import count
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import put
-from tensorant_app.pages.words import count, size
+from tensorant_app.pages.words import size
 from tensorant_app.services import deletions, sessions
 from tensorant_app.services.deletions import Deletable, Deletion
 from tensorant_app.state import AppState, id_of

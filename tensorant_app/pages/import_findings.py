@@ -15,9 +15,9 @@ from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.texts import meta, mono, phone_only
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.data_codes import CODES, About, NoticeCode, RowCode
+from tensorant_app.domain.wording import count
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.lists import Pages, address, page_foot, pages_of, query, start_of
-from tensorant_app.pages.words import count
 from tensorant_app.services import row_errors
 from tensorant_app.services.row_errors import ErrorGroup, ErrorRow
 from tensorant_app.state import AppState, id_of

@@ -15,11 +15,12 @@ from tensorant_app.components.chats import Bubble
 from tensorant_app.components.choices import Option
 from tensorant_app.domain.edits import EditKind
 from tensorant_app.domain.images import stored_images
+from tensorant_app.domain.wording import count
 from tensorant_app.pages.bubbles import pictured, snippet_of
 from tensorant_app.pages.frame import segment
 from tensorant_app.pages.import_findings import about_code, kind_address
 from tensorant_app.pages.lists import MOST_SEARCHED, Pages, address, found_pages, pages_of, query, start_of
-from tensorant_app.pages.words import ago, count
+from tensorant_app.pages.words import ago
 from tensorant_app.services import datasets, edits, import_rows, row_errors
 from tensorant_app.services.edits import EditLine, EditsView
 from tensorant_app.services.import_rows import FoundRows, ImportRow, RowsPage, Show, Which

@@ -17,9 +17,10 @@ from tensorant_app.components.tables import Column, cell, data_table, table_row
 from tensorant_app.components.values import Node, if_
 from tensorant_app.domain.hyperparameters import RunSettings
 from tensorant_app.domain.tokens import Bar
+from tensorant_app.domain.wording import count
 from tensorant_app.pages.frame import fault, segment
 from tensorant_app.pages.lists import put
-from tensorant_app.pages.words import count, share
+from tensorant_app.pages.words import share
 from tensorant_app.services import tokens
 from tensorant_app.services.tokens import SHOWN_ROWS, Lengths, TokensView
 from tensorant_app.services.versions import Report

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tensorant_app.components.checks import CheckLine
-from tensorant_app.pages.words import count
+from tensorant_app.domain.wording import count
 from tensorant_app.services.safety import SafetyLook
 from tensorant_app.services.versions import Report
 

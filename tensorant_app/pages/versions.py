@@ -20,6 +20,7 @@ from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.leakage import leak_sentences
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.domain.wording import count
 from tensorant_app.pages.comparison import ComparisonState, comparison_card
 from tensorant_app.pages.data import VIEWERS
 from tensorant_app.pages.deletion import DeletionState, delete_button, delete_dialog
@@ -28,7 +29,7 @@ from tensorant_app.pages.lists import put
 from tensorant_app.pages.rows import RowsState, rows_browser
 from tensorant_app.pages.tokens import MarkedRow, refused_card, refused_of, tokens_panel
 from tensorant_app.pages.version_words import LOOKS, findings_of
-from tensorant_app.pages.words import ago, count, share, size
+from tensorant_app.pages.words import ago, share, size
 from tensorant_app.pages.working import working
 from tensorant_app.services import datasets, safety, versions
 from tensorant_app.services.datasets import Origin

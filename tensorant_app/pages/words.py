@@ -30,11 +30,6 @@ def exact(at: datetime | None) -> str:
     return f"{_aware(at):%Y-%m-%d %H:%M:%S} UTC" if at else ""
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """ "1 row", "4,312 rows"."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
-
-
 def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else "–"
 

@@ -12,6 +12,7 @@ from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.file_kinds import KINDS, FileKind
 from tensorant_app.domain.layouts import LAYOUTS, ColumnMapping, Layout
 from tensorant_app.domain.notices import COMMON_TOKENS, Finder, find_characters, notices_of, token_finder
+from tensorant_app.domain.wording import count
 from tensorant_app.services.personal_data import find_personal_data
 from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
@@ -119,9 +120,8 @@ def sentences_of(report: Report) -> Iterator[str]:
     unlisted |= report.letters >= LETTERS
     if unlisted:
         yield f"Only the first {len(report.errors):,} errors and {len(report.warnings):,} warnings are listed."
-    blank = f", {report.blank_lines:,} blank lines passed over" if report.blank_lines else ""
-    noun = "row" if report.rows == 1 else "rows"
-    yield f"{report.rows:,} {noun}: {report.accepted:,} can be trained, {report.rejected:,} cannot{blank}."
+    blank = f", {count(report.blank_lines, 'blank line')} passed over" if report.blank_lines else ""
+    yield f"{count(report.rows, 'row')}: {report.accepted:,} can be trained, {report.rejected:,} cannot{blank}."
 
 
 def _accept(report: Report, summary: Summary, row: Row, notices: Iterable[Notice]) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import resource
 import sys
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -16,13 +15,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tensorant_app.domain.datasets import FileError, Notice, Row, RowError
-from tensorant_app.domain.file_kinds import MEMORY_LIMIT
 from tensorant_app.domain.layouts import ColumnMapping, from_stored
 from tensorant_app.domain.notices import COMMON_TOKENS, notices_of
 from tensorant_app.services.bad_rows import keep_bad_rows
 from tensorant_app.services.batches import ROWS_SCHEMA, Batch, table_of
 from tensorant_app.services.data_check import finders_for
-from tensorant_app.services.processes import in_processes
+from tensorant_app.services.processes import in_processes, limit_memory
 from tensorant_app.services.reading import Reading
 from tensorant_app.services.summaries import Summary
 from trainer.contract import PROGRESS, RESULT, write_file
@@ -238,11 +236,6 @@ def _result(reading: Reading, accepted: int, rejected: int, warnings: int, refus
         "warnings": warnings,
         "refused": refused,
     }
-
-
-def limit_memory() -> None:
-    """Beyond it, the reading ends with a refusal instead of a computer without memory."""
-    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_LIMIT, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@ from tensorant_app.db.datasets import DatasetVersion
 from tensorant_app.db.projects import Project
 from tensorant_app.domain.readiness import Check, Finding, gib, passed, refused, warned
 from tensorant_app.domain.spend import own_disk_month
+from tensorant_app.domain.wording import count
 from tensorant_app.services import pod_files
 from tensorant_app.services.connections import store
 from tensorant_app.settings import get_settings
@@ -62,7 +63,9 @@ def check_carried(carried: Carried) -> list[Finding]:
 
 def check_own_disk(disk_gb: int, needed: int, checkpoints: int) -> Finding:
     """Its files and what it costs to keep them."""
-    sentence = f"{checkpoints} checkpoints, the adapter and its zip need about {gib(needed)} of the Pod's own disk"
+    sentence = (
+        f"{count(checkpoints, 'checkpoint')}, the adapter and its zip need about {gib(needed)} of the Pod's own disk"
+    )
     if needed > disk_gb * _GB:
         return refused(Check.SPACE, f"{sentence}, which has {disk_gb:,} GB. Raise the container disk.")
     month = own_disk_month(disk_gb)

@@ -11,6 +11,7 @@ from typing import Any
 
 from tensorant_app.domain.errors import Invalid
 from tensorant_app.domain.hyperparameters import RunSettings
+from tensorant_app.domain.wording import count
 from trainer.contract import Plan, Split, TrainOptions
 
 COUNTS = ("rows", "micro_batch", "grad_accum", "epochs")
@@ -152,14 +153,15 @@ def _disk(values: Mapping[str, Any], plan: Plan | None) -> tuple[int | None, Seq
     sizes, free = values.get("checkpoint_bytes"), values.get("volume_free_bytes")
     if plan is None or not isinstance(sizes, Mapping):
         return None, (), ()
-    count, each = _checkpoints(values, plan), sum(sizes.values())
-    needed = count * each
+    number, each = _checkpoints(values, plan), sum(sizes.values())
+    needed = number * each
     if free is None or needed <= free:
         return needed, (), ()
     optimizer = sizes.get("optimizer", 0)
     # The old optimizer state goes only after the new checkpoint has been verified, so two exist for a while.
-    least = count * (each - optimizer) + min(count, 2) * optimizer
-    kept = f"{count} checkpoints of {each:,} bytes need {needed:,} bytes if all are kept whole, and {free:,} are free"
+    least = number * (each - optimizer) + min(number, 2) * optimizer
+    whole = f"{needed:,} bytes are needed if {count(number, 'checkpoint')} of {each:,} bytes"
+    kept = f"{whole} {'is' if number == 1 else 'are all'} kept whole, and {free:,} are free"
     if least > free:
         return (
             needed,

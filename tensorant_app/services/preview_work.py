@@ -10,7 +10,7 @@ from typing import Any
 from tensorant_app.domain.data_codes import FileCode
 from tensorant_app.domain.import_previews import pack
 from tensorant_app.domain.layouts import as_stored
-from tensorant_app.services.import_work import limit_memory
+from tensorant_app.services.processes import limit_memory
 from tensorant_app.services.reading import Beginning, read_beginning
 from trainer.contract import RESULT, write_file
 

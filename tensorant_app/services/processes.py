@@ -1,17 +1,22 @@
-"""Parts of one work done by several processes: answers in order, and only a few parts under way at a time."""
+"""Parts of one work done by several processes: answers in order, and only a few parts under way at a time; and what one may take."""
 
 from __future__ import annotations
 
 import gc
 import multiprocessing
 import os
+import resource
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TypeVar
+
+from tensorant_app.domain.file_kinds import MEMORY_LIMIT
 
 Done = TypeVar("Done")
 
@@ -41,6 +46,32 @@ def in_processes(calls: Iterable[Callable[[], Done]]) -> Iterator[Done]:
             raise MemoryError from error
         finally:
             pool.shutdown(cancel_futures=True)
+
+
+def limit_memory() -> None:
+    """Beyond it, the reading ends with a refusal instead of a computer without memory."""
+    _limit_to(MEMORY_LIMIT)
+
+
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """The same for a while, and on top of what this process has by now."""
+    before = resource.getrlimit(resource.RLIMIT_DATA)[0]
+    _limit_to(MEMORY_LIMIT + _data_held())
+    try:
+        yield
+    finally:
+        _limit_to(before)
+
+
+def _data_held() -> int:
+    """Bytes, as the limit counts them; 0 where the system does not say, and sets no such limit either."""
+    pages = Path("/proc/self/statm")
+    return int(pages.read_text().split()[5]) * resource.getpagesize() if pages.exists() else 0
+
+
+def _limit_to(size: int) -> None:
+    resource.setrlimit(resource.RLIMIT_DATA, (size, resource.getrlimit(resource.RLIMIT_DATA)[1]))
 
 
 def _begin(parent: int) -> None:

@@ -44,6 +44,7 @@ from tensorant_app.domain.safety_settings import SafetySettings
 from tensorant_app.domain.tokens import too_long
 from tensorant_app.domain.trials import TrialSettings
 from tensorant_app.domain.versions import VersionState
+from tensorant_app.domain.wording import count
 from tensorant_app.providers.base import Offer, Provider
 from tensorant_app.services import estimates, safety
 from tensorant_app.services.bases import BaseFacts, find_base, inspect_base
@@ -232,7 +233,9 @@ def _check_space(subject: Subject, base: BaseFacts) -> Finding:
     checkpoints = _checkpoints(subject)
     needed = space_needed(adapter_bytes(base.linear_sizes, subject.settings.rank), checkpoints)
     free = shutil.disk_usage(get_settings().volume_dir).free
-    sentence = f"{checkpoints} checkpoints and the adapter need about {gib(needed)} of disk; {gib(free)} are free."
+    sentence = (
+        f"{count(checkpoints, 'checkpoint')} and the adapter need about {gib(needed)} of disk; {gib(free)} are free."
+    )
     if needed > free:
         return refused(Check.SPACE, f"{sentence} Free some space, lower the rank or save fewer checkpoints.")
     return passed(Check.SPACE, sentence)

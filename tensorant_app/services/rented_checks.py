@@ -18,6 +18,7 @@ from tensorant_app.domain.offers import NEVER, Judged, Problem, Stock, SwitchedO
 from tensorant_app.domain.place_form import raised_limit
 from tensorant_app.domain.placement import Placement
 from tensorant_app.domain.readiness import ANSWERING, Check, Finding, gib, passed, refused, warned
+from tensorant_app.domain.wording import count
 from tensorant_app.providers.base import Provider
 from tensorant_app.services.budgets import Budget, budget_of
 from tensorant_app.services.connections import find_connection, provider_for
@@ -117,7 +118,9 @@ def check_space(facts: RentedFacts, needed: int, checkpoints: int, base_bytes: i
     if facts.carried is not None:
         return check_own_disk(facts.placement.disk_gb, needed, checkpoints)
     total = needed + base_bytes
-    sentence = f"The base model, {checkpoints} checkpoints and the adapter need about {gib(total)} of the volume"
+    sentence = (
+        f"The base model, {count(checkpoints, 'checkpoint')} and the adapter need about {gib(total)} of the volume"
+    )
     size = facts.storage.size_gb if facts.storage else None
     if size is None:
         return warned(Check.SPACE, f"{sentence}; its size is not known yet.")

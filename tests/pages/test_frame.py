@@ -10,6 +10,7 @@ from tensorant_app.db.accounts import Account
 from tensorant_app.db.machines import Machine
 from tensorant_app.db.session import now_of, reading, unit_of_work
 from tensorant_app.domain.machines import MachineState
+from tensorant_app.domain.wording import count
 from tensorant_app.pages.baseline import BaselineState
 from tensorant_app.pages.frame import ProjectState
 from tensorant_app.pages.imports import ImportPageState
@@ -17,7 +18,7 @@ from tensorant_app.pages.machine_actions import MachineActions
 from tensorant_app.pages.run_actions import RunActions
 from tensorant_app.pages.scorings import ScoringState
 from tensorant_app.pages.versions import VersionPageState
-from tensorant_app.pages.words import ago, count, parameters, share, size, span
+from tensorant_app.pages.words import ago, parameters, share, size, span
 from tensorant_app.state import AppState
 from tests.factories import ask_machine, connect, make_project, make_run
 from tests.pages.conftest import visit

@@ -272,8 +272,8 @@ HEAVY[HEAVY_PICTURES] = archive_of_pixels
 def test_a_heavy_file_stays_within_the_memory_that_is_stated(name: str, tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(HEAVY[name]())
     command = (
-        "import resource, sys; from pathlib import Path; from tensorant_app.services import import_work\n"
-        "import_work.limit_memory()\n"
+        "import resource, sys; from pathlib import Path; from tensorant_app.services import import_work, processes\n"
+        "processes.limit_memory()\n"
         "folder = Path(sys.argv[1])\n"
         "(folder / 'result').write_text(repr(import_work.read_rows(folder / 'file', folder, with_images=sys.argv[2] == '1')['refused']))\n"
         "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)"
