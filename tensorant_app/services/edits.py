@@ -85,10 +85,7 @@ def leave_out(
     Of rejected rows it says that somebody knows of them. `because` goes into the audit. Where the rows were looked up
     before, `seen` is the newest step of then: `Conflict` where there was another one since.
     """
-    row = _editable(session, caller, import_id)
-    _require_unmoved(session, row, seen)
-    overlay = overlay_of(session, row.id)
-    _require_rows(session, row, overlay, rows)
+    row, overlay = _open(session, caller, import_id, rows, seen)
     wanted = sorted({*rows} - overlay.left_out)
     if not wanted:
         raise Conflict("These rows are left out already.")
@@ -106,10 +103,7 @@ def put_back(
     seen: int | None = None,
 ) -> int:
     """As the file has them: not left out and not changed any more. How many were; the rest as `leave_out`."""
-    row = _editable(session, caller, import_id)
-    _require_unmoved(session, row, seen)
-    overlay = overlay_of(session, row.id)
-    _require_rows(session, row, overlay, rows)
+    row, overlay = _open(session, caller, import_id, rows, seen)
     wanted = sorted({*rows} & (overlay.left_out | overlay.changed.keys()))
     if not wanted:
         raise Conflict("These rows are as the file has them already.")
@@ -119,9 +113,7 @@ def put_back(
 
 def change_row(session: Session, caller: Caller, import_id: UUID, number: int, text: str) -> None:
     """Another text for a row, read as strictly as the file; `Refused` names every fault, and nothing is changed."""
-    row = _editable(session, caller, import_id)
-    overlay = overlay_of(session, row.id)
-    _require_rows(session, row, overlay, [number])
+    row, overlay = _open(session, caller, import_id, [number])
     made = _read(session, row, number, text, overlay)
     _add(
         session,
@@ -172,9 +164,16 @@ def _editable(session: Session, caller: Caller, import_id: UUID) -> Import:
     return row
 
 
-def _require_unmoved(session: Session, row: Import, seen: int | None) -> None:
+def _open(
+    session: Session, caller: Caller, import_id: UUID, rows: Sequence[int], seen: int | None = None
+) -> tuple[Import, Overlay]:
+    """The import and its steps, where `rows` are its own and nobody took another step since `seen`."""
+    row = _editable(session, caller, import_id)
     if seen is not None and newest_edit(session, [row.id]) != seen:
         raise Conflict("Somebody edited the rows of this file meanwhile. Look at them again, then decide.")
+    overlay = overlay_of(session, row.id)
+    _require_rows(session, row, overlay, rows)
+    return row, overlay
 
 
 def _require_rows(session: Session, row: Import, overlay: Overlay, rows: Sequence[int]) -> None:

@@ -22,7 +22,7 @@ from tensorant_app.domain.runs import RunState
 from tensorant_app.services import connecting, offers
 from tensorant_app.settings import get_settings
 from tests.e2e.conftest import Stack, free_port
-from tests.factories import REVISION
+from tests.factories import BASE, REVISION
 from tests.faults.console import Console, fast_folder, open_console
 from tests.faults.site import ACCESS_KEY, API_KEY, DATA_CENTER, SECRET_KEY, VOLUME
 from tests.later import AHEAD, Later, rest_of
@@ -89,7 +89,8 @@ def open_site() -> Iterator[Site]:
             stack = _start(folder, clock)
             try:
                 stack.wait_until_open()
-                console.connect(API_KEY, ACCESS_KEY, SECRET_KEY, DATA_CENTER, VOLUME)
+                console.save_key(API_KEY)
+                console.save_volume(ACCESS_KEY, SECRET_KEY, DATA_CENTER, VOLUME)
                 with unit_of_work() as session:
                     offers.refresh_offers(session, console.caller, 1)
                 name, _, token = sign_in(console.caller.name).partition("=")
@@ -113,7 +114,7 @@ def _console(folder: Path, clock: Later, emulator: Emulator) -> Iterator[Console
         "TENSORANT_RUNPOD_S3_URL": emulator.s3_url,
         "TENSORANT_PORT": str(free_port()),
         # What its image holds, for Pods without a network volume.
-        "TENSORANT_TRAINER_BASES": f"tests/tiny-llama@{REVISION}",
+        "TENSORANT_TRAINER_BASES": f"{BASE}@{REVISION}",
     }
     with open_console(folder, clock, EmulatorTransport(emulator.world), _no_volume, settings=settings) as console:
         known = {"model.safetensors": weights({f"{LAYER}.weight": [64, 64], "lm_head.weight": [100, 64]})}

@@ -5,8 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,42 +16,24 @@ from tests.data import chat, write_lines
 from tests.e2e.conftest import Stack, let_in
 from tests.e2e.hands import LONG, arrive, main_text, press, seen
 from tests.e2e.looks import look
+from tests.e2e.projects import make_project
 from tests.pictures import pack, picture
 from tests.tiny_base import make_tiny_base
 from tests.tiny_vision import make_tiny_vision
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-_PROJECT = """
-import sys
-from pathlib import Path
-from tensorant_app.db.session import reading, unit_of_work
-from tensorant_app.services import bases, imports, organizations, projects
-from trainer.contract import Base
-with reading() as session:
-    caller = organizations.caller_of(session, sys.argv[1])
-facts = bases.inspect_base(Base(sys.argv[2], sys.argv[3], sys.argv[4]))
-with unit_of_work() as session:
-    project = projects.create_project(session, caller, "Support triage", facts)
-    imports.create_dataset(session, caller, project, "tickets")
-print(project)
-"""
-
 
 @pytest.fixture(scope="module")
 def project(stack: Stack) -> str:
     """With an empty dataset."""
-    base = make_tiny_base(stack.data_dir / "bases" / "tiny-data")
-    argv = [sys.executable, "-c", _PROJECT, stack.email("member"), base.repo_id, base.revision, base.folder]
-    return subprocess.run(argv, env=stack.env, capture_output=True, text=True, check=True).stdout.split()[-1]
+    return make_project(stack, make_tiny_base(stack.data_dir / "bases" / "tiny-data"))
 
 
 @pytest.fixture(scope="module")
 def vision(stack: Stack) -> str:
     """The same of a base model that reads images."""
-    base = make_tiny_vision(stack.data_dir / "bases" / "tiny-eyes")
-    argv = [sys.executable, "-c", _PROJECT, stack.email("member"), base.repo_id, base.revision, base.folder]
-    return subprocess.run(argv, env=stack.env, capture_output=True, text=True, check=True).stdout.split()[-1]
+    return make_project(stack, make_tiny_vision(stack.data_dir / "bases" / "tiny-eyes"))
 
 
 @pytest.fixture
