@@ -59,9 +59,9 @@ class ComparisonState(AppState):
 
 
 def _sentence(found: Comparison) -> str:
-    counts = {"added": found.added, "removed": found.removed, "changed": found.changed, "in another split": found.moved}
-    said = ", ".join(f"{count:,} {what}" for what, count in counts.items())
-    return f"{found.same:,} rows are the same; {said}."
+    moved = f", {found.moved:,} of them in another split" if found.moved else ""
+    same = "1 row is the same" if found.same == 1 else f"{found.same:,} rows are the same"
+    return f"{same}{moved}; {found.added:,} added, {found.removed:,} removed, {found.changed:,} changed."
 
 
 def _rows(found: Comparison) -> list[ComparedRow]:

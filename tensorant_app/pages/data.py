@@ -185,7 +185,7 @@ _IMPORTS = [
     Column("With errors", number=True, phone="aside"),
     Column("Imported", number=True),
 ]
-VERSIONS = [
+_VERSIONS = [
     Column("Version", phone="lead", skeleton=("40px",)),
     Column("Status", phone="lead"),
     Column("Rows", number=True, phone="aside"),
@@ -193,6 +193,8 @@ VERSIONS = [
     Column("From"),
     Column("Made", number=True, phone="aside"),
 ]
+_OF_A_FILE = (0, 1, 2, 5)
+"""What is not the same for all versions of one file, and has room beside its rows."""
 
 
 def _draw_import(line: rx.Var[ImportRow]) -> rx.Component:
@@ -206,15 +208,30 @@ def _draw_import(line: rx.Var[ImportRow]) -> rx.Component:
     )
 
 
-def draw_version(line: rx.Var[VersionRow]) -> rx.Component:
-    return table_row(
+def versions_of_file(lines: rx.Var[list[VersionRow]]) -> rx.Component:
+    """For a card of half the page."""
+
+    def draw(line: rx.Var[VersionRow]) -> rx.Component:
+        cells = _cells(line)
+        return table_row(*(cells[n] for n in _OF_A_FILE))
+
+    columns = [_VERSIONS[n] for n in _OF_A_FILE]
+    return data_table(columns, lines, draw, caption="Versions of this file", tall=False, in_card=False)
+
+
+def _draw_version(line: rx.Var[VersionRow]) -> rx.Component:
+    return table_row(*_cells(line))
+
+
+def _cells(line: rx.Var[VersionRow]) -> list[rx.Component]:
+    return [
         name_cell(line.name, line.href),
         cell(version_badge(line.state), _under(line.reason), phone="lead"),
         cell(dash_if_empty(line.rows), phone_only(" rows"), number=True, phone="aside"),
         cell(if_text(line.longest, rx.fragment(line.longest, rx.el.span(" tokens", class_name="unit"))), number=True),
         cell(line.source, gray=True),
         cell(when(line.created, line.created_exact), number=True, gray=True, phone="aside"),
-    )
+    ]
 
 
 def _under(reason: Node) -> rx.Component:
@@ -249,9 +266,9 @@ def _lists() -> rx.Component:
         foot=page_foot("", DataState.import_pages),
     )
     made = data_table(
-        VERSIONS,
+        _VERSIONS,
         DataState.versions,
-        draw_version,
+        _draw_version,
         caption="Versions",
         empty=empty_state(
             "No versions yet",

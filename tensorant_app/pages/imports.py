@@ -15,13 +15,12 @@ from tensorant_app.components.cards import card, page_head, row, stack, title_wi
 from tensorant_app.components.choices import Option
 from tensorant_app.components.dialogs import named_dialog
 from tensorant_app.components.stats import Stat, stats
-from tensorant_app.components.tables import data_table
 from tensorant_app.components.topbar import Crumb
 from tensorant_app.components.values import if_, if_text
 from tensorant_app.domain.file_kinds import FileKind, Wrapping
 from tensorant_app.domain.imports import LIFECYCLE
 from tensorant_app.domain.layouts import LAYOUTS, Layout
-from tensorant_app.pages.data import VERSIONS, VIEWERS, VersionRow, draw_version, version_row
+from tensorant_app.pages.data import VIEWERS, VersionRow, version_row, versions_of_file
 from tensorant_app.pages.deletion import DeletionState, delete_button, delete_dialog
 from tensorant_app.pages.frame import ENTER, ProjectState, fault, framed, segment
 from tensorant_app.pages.import_editor import act_on_kind, editor
@@ -238,9 +237,7 @@ def _read() -> rx.Component:
         Stat("With errors", rx.cond(is_ready, EditorState.counts.with_errors, facts.errors), _errors_left()),
         Stat("Warnings", facts.warnings, rx.cond(facts.warnings != "", _kinds(FindingsState.warnings), "none")),
     )
-    made = data_table(
-        VERSIONS, ImportPageState.versions, draw_version, caption="Versions of this file", tall=False, in_card=False
-    )
+    made = versions_of_file(ImportPageState.versions)
     listed = if_(ImportPageState.versions.length() > 0, card(made, title="Versions of this file", padded=False))
     below = (if_(is_ready, _version_form()), if_(is_ready, listed))
     found = findings(facts.id, facts.errors, facts.rejected > 0, *below, act=if_(is_ready, act_on_kind()))

@@ -43,10 +43,6 @@ class ProjectSettingsState(AppState):
     budget: str = ""
     """Dollars, as one would type them; empty for none."""
     taken: str = ""
-    stamp: int = 0
-    """Another number makes the budget's box anew."""
-    prompts_stamp: int = 0
-    """The same for the prompts."""
 
     @rx.event
     async def load(self) -> None:
@@ -57,7 +53,7 @@ class ProjectSettingsState(AppState):
             self.size, self.created = parameters(view.base_parameters), exact(view.created_at)
             self.members = [MemberRow(one.name, one.email, one.role.value.capitalize()) for one in members]
             self.is_saved = self.has_pinned = False
-            self.prompts, self.prompts_stamp = "\n".join(view.sample_prompts), self.prompts_stamp + 1
+            self.prompts = "\n".join(view.sample_prompts)
             await self._load_budget(text)
 
     @rx.event
@@ -73,7 +69,6 @@ class ProjectSettingsState(AppState):
         if found is not None:
             self.budget = f"{Decimal(found.limit.micros) / MICROS_PER_DOLLAR:,.2f}" if found.limit else ""
             self.taken = str(found.taken)
-            self.stamp += 1
 
     @rx.event
     async def save_budget(self, form: dict[str, Any]) -> None:
@@ -155,7 +150,7 @@ def _prompts() -> rx.Component:
     box = field(
         "prompts",
         "One prompt a line",
-        rx.el.div(area, key=f"prompts-{state.prompts_stamp}"),
+        rx.el.div(area, key=state.prompts),
         hint="At most 8, each at most 2,000 characters",
         error=fault("prompts"),
     )
@@ -200,16 +195,20 @@ def _budget() -> rx.Component:
     )
     save = row(button("Save", size="sm", submits=True))
     form = rx.el.form(
-        stack(box, if_(AppState.me.may_administer, save, meta("Only an admin or an owner changes this."))),
+        stack(
+            rx.el.div(box, key=state.budget),
+            if_(AppState.me.may_administer, save, meta("Only an admin or an owner changes this.")),
+        ),
         on_submit=state.save_budget,
-        key=f"budget-{state.stamp}",
     )
     taken = data_list(Fact("Taken this month (est.)", state.taken, under="Live machines count until their deadline"))
-    return card(form, taken, title="Budget")
+    return card(stack(form, taken), title="Budget")
 
 
 def _deleting() -> rx.Component:
     return card(
-        rx.el.p("A project cannot be deleted in this version of Tensorant; it can once deleting files is built."),
+        rx.el.p(
+            "A project cannot be deleted yet. What takes room in it can: its datasets, files and versions, on the data page."
+        ),
         title="Deleting",
     )

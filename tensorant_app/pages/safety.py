@@ -24,6 +24,8 @@ _ASKED = {
 
 
 class SafetyState(AppState):
+    """Each box is made anew when what is kept has changed, and only then: what was typed meanwhile stays."""
+
     words: str = ""
     url: str = ""
     seconds: str = ""
@@ -34,8 +36,8 @@ class SafetyState(AppState):
     is_address: bool = False
     saved: str = ""
     """Which form was kept last."""
-    stamp: int = 0
-    """Another number makes the boxes anew."""
+    tokens: int = 0
+    """How many were kept: another number empties the box."""
 
     @rx.event
     async def load(self) -> None:
@@ -68,7 +70,7 @@ class SafetyState(AppState):
 
     def _show(self, found: SafetySettings, saved: str) -> None:
         self.words, self.url, self.seconds = "\n".join(found.words), found.url, str(found.seconds)
-        self.asked, self.saved, self.stamp = _ASKED[found.kind], saved, self.stamp + 1
+        self.asked, self.saved, self.tokens = _ASKED[found.kind], saved, self.tokens + (saved == "token")
         self.is_address, self.header = found.kind is ClassifierKind.HTTP, found.header
         self.token = found.token_words
 
@@ -91,8 +93,8 @@ def _words() -> rx.Component:
     box = field(
         "words", "Words that no row may hold", area, hint="One a line; whole words, any case", error=fault("words")
     )
-    form = stack(box, _save("Save words", "words"))
-    return rx.el.form(form, on_submit=SafetyState.save_words, key=f"words-{SafetyState.stamp}")
+    form = stack(rx.el.div(box, key=SafetyState.words), _save("Save words", "words"))
+    return rx.el.form(form, on_submit=SafetyState.save_words)
 
 
 def _address() -> rx.Component:
@@ -103,15 +105,14 @@ def _address() -> rx.Component:
         "Rows are sent there, 50 at a time, except those refused already. Where it fails, the rows count as not checked, "
         "and no run starts on them."
     )
+    hint = "An https address outside this network; empty asks none"
     form = stack(
-        field(
-            "url", "Classifier", url, hint="An https address outside this network; empty asks none", error=fault("url")
-        ),
-        field("seconds", "Time for all rows", seconds, error=fault("seconds")),
+        rx.el.div(field("url", "Classifier", url, hint=hint, error=fault("url")), key=SafetyState.url),
+        rx.el.div(field("seconds", "Time for all rows", seconds, error=fault("seconds")), key=SafetyState.seconds),
         meta(SafetyState.asked, " ", why, block=True),
         _save("Save classifier", "address"),
     )
-    return rx.el.form(form, on_submit=SafetyState.save_address, key=f"address-{SafetyState.stamp}")
+    return rx.el.form(form, on_submit=SafetyState.save_address)
 
 
 def _token() -> rx.Component:
@@ -119,13 +120,16 @@ def _token() -> rx.Component:
     token = text_input("token", kind="password", autocomplete="new-password", disabled=off, error=fault("token"))
     header = text_input("header", default_value=SafetyState.header, disabled=off, error=fault("header"))
     hint = "Sent with every call; sealed here and never shown again. Empty sends none."
+    bears = field("header", "Header that bears it", header, hint="Empty: Authorization: Bearer", error=fault("header"))
     form = stack(
-        field("token", "Token of the classifier", token, hint=hint, error=fault("token")),
-        field("header", "Header that bears it", header, hint="Empty: Authorization: Bearer", error=fault("header")),
+        rx.el.div(
+            field("token", "Token of the classifier", token, hint=hint, error=fault("token")), key=SafetyState.tokens
+        ),
+        rx.el.div(bears, key=SafetyState.header),
         meta(SafetyState.token, block=True),
         _save("Save token", "token"),
     )
-    return rx.el.form(form, on_submit=SafetyState.save_token, key=f"token-{SafetyState.stamp}")
+    return rx.el.form(form, on_submit=SafetyState.save_token)
 
 
 def _save(label: str, name: str) -> rx.Component:

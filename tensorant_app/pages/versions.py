@@ -264,8 +264,9 @@ def version_page() -> rx.Component:
                 [
                     if_(report.is_there, _check_card(), _not_checked()),
                     if_(report.refused > 0, refused_card(VersionPageState.refused)),
+                    comparison_card(),
                 ],
-                [_origin(), comparison_card()],
+                [_origin()],
             ),
             if_(report.is_there, stack(tokens_panel(), rows_browser())),
         ),
