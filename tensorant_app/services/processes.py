@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import multiprocessing
 import os
+import re
 import resource
 import threading
 import time
@@ -66,8 +67,9 @@ def limited_memory() -> Iterator[None]:
 
 def _data_held() -> int:
     """Bytes, as the limit counts them; 0 where the system does not say, and sets no such limit either."""
-    pages = Path("/proc/self/statm")
-    return int(pages.read_text().split()[5]) * resource.getpagesize() if pages.exists() else 0
+    told = Path("/proc/self/status")
+    found = re.search(r"^VmData:\s+(\d+) kB$", told.read_text(), re.MULTILINE) if told.exists() else None
+    return int(found[1]) * 1024 if found else 0
 
 
 def _limit_to(size: int) -> None:

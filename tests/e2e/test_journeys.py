@@ -28,7 +28,8 @@ from tests.tiny_base import make_tiny_base
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
-EPOCHS = 30
+TAKES_PICTURES = os.environ.get("TENSORANT_PICTURES") == "1"
+EPOCHS = 30 if TAKES_PICTURES else 12
 GOES_ON = re.compile("▶|Packaging|Evaluating|Completed|No gain")
 """Titles of a run that nothing has stopped; on a fast computer it may be past its training when the web is back."""
 PINNED = "Invoice 4711 was charged twice"
@@ -74,7 +75,7 @@ def write_tickets(path: Path) -> None:
 
 
 def take_picture(page: Page, name: str, height: int) -> None:
-    if os.environ.get("TENSORANT_PICTURES") != "1":
+    if not TAKES_PICTURES:
         return
     PICTURES.mkdir(exist_ok=True)
     page.set_viewport_size({"width": 1280, "height": height})

@@ -121,7 +121,7 @@ class TestOnAMachine:
         return load(TrialReport, (volume.root / keys.outputs / TRIAL).read_text())
 
     def test_it_measures_its_bounds_and_leaves_an_adapter_that_says_what_it_is(self, volume: Volume) -> None:
-        limits = TrialLimits(rows=24, validation_rows=4, steps=8, runtime_hours=0.0001)
+        limits = TrialLimits(rows=24, validation_rows=4, steps=8, runtime_hours=0.00001)
         keys = volume.add_run("trial", options=PLAIN, trial=limits, sample_prompts=("one cat",))
 
         assert volume.run("trial", keys, verify=True) == 0, volume.log(keys).read_text()

@@ -24,7 +24,7 @@ from trainer.contract import METRICS, Base
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
-EPOCHS = 25
+EPOCHS = 15
 ENDS = {RunState.COMPLETED, RunState.NO_GAIN}
 
 
