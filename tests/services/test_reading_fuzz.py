@@ -250,9 +250,9 @@ def archive_of_pixels() -> bytes:
     exif = Image.Exif()
     exif[0x0112] = 6
     largest, turned = io.BytesIO(), io.BytesIO()
-    Image.new("RGBA", (10_000, 10_000)).save(largest, "PNG", compress_level=1)
-    Image.new("CMYK", (10_000, 9_999)).save(turned, "JPEG", exif=exif)
-    files = {"largest.png": largest.getvalue(), "turned.jpg": turned.getvalue(), "blank.png": blank(10_000, 10_000)}
+    Image.new("RGBA", (10_000, 8_000)).save(largest, "PNG", compress_level=1)
+    Image.new("CMYK", (10_000, 7_999)).save(turned, "JPEG", exif=exif)
+    files = {"largest.png": largest.getvalue(), "turned.jpg": turned.getvalue(), "blank.png": blank(10_000, 8_000)}
     files |= {"bomb.png": huge_png(60_000, 60_000), "long.png": huge_png(70_000, 3), "small.png": picture()}
     body = io.BytesIO()
     with zipfile.ZipFile(body, "w", zipfile.ZIP_DEFLATED) as made:

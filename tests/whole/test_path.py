@@ -1,9 +1,12 @@
-"""The main job with real processes: walked once in peace, and once while everything around it is killed."""
+"""The main job with real processes, while everything around it is killed; its training once more in peace."""
 
 from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 import time
 import zipfile
 from pathlib import Path
@@ -20,7 +23,7 @@ from tensorant_app.domain.machines import MachineState, Use
 from tensorant_app.domain.runs import RunState
 from tensorant_app.services.demo import Outcome, walk
 from tests.whole.installation import Installation, Trouble, tiny_recipe
-from trainer.contract import METRICS, Base
+from trainer.contract import JOB, METRICS, AttemptKeys, Base
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -63,31 +66,19 @@ def wait_until_given_back(seconds: float = 60) -> None:
         time.sleep(0.2)
 
 
-@pytest.fixture(scope="module")
-def peaceful(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the weights of the walk in peace are kept for the other one."""
-    return tmp_path_factory.mktemp("peaceful")
-
-
-def test_the_whole_path_in_peace(installation: Installation, tiny_base: Base, tmp_path: Path, peaceful: Path) -> None:
-    lines: list[str] = []
-
-    outcome = walk(tiny_base, tiny_recipe(tmp_path, epochs=EPOCHS), lines.append)
-
-    assert outcome.state in ENDS
-    assert outcome.rows == 100
-    losses = [line["loss"] for line in metrics_of(installation, outcome)[1]]
-    assert sum(losses[-13:]) < sum(losses[:13]), "it learned"
-    assert len(machines_of(Use.RUN)) == 1
-    assert steps_of(installation, outcome) == {1: list(range(1, 13 * EPOCHS + 1))}
-    wait_until_given_back()
-    assert installation.machines("runs") == []
-    weights(outcome, peaceful)
+def train_in_peace(installation: Installation, outcome: Outcome, folder: Path) -> tuple[list[float], Path]:
+    """The first attempt's job by the trainer alone, on what lay on the volume before it; its losses and its adapter."""
+    volume, keys = folder / "volume", AttemptKeys.of(Use.RUN.plural, str(outcome.run_id), 1)
+    shutil.copytree(installation.settings.volume_dir, volume, ignore=shutil.ignore_patterns("out", "adapter"))
+    command = [sys.executable, "-m", "trainer", "train", "--volume", str(volume), "--job", f"{keys.inputs}/{JOB}"]
+    subprocess.run(command, env={**os.environ, "OMP_NUM_THREADS": "1"}, check=True)
+    lines = [json.loads(line) for line in (volume / keys.outputs / METRICS).read_text().splitlines()]
+    return [line["loss"] for line in lines if "loss" in line], volume / keys.adapter
 
 
 @pytest.mark.parametrize("seed", range(int(os.environ.get("TENSORANT_FAULT_SEEDS", "1"))))
 def test_nothing_is_lost_and_nothing_trained_twice_while_everything_is_killed(
-    installation: Installation, tiny_base: Base, tmp_path: Path, peaceful: Path, seed: int
+    installation: Installation, tiny_base: Base, tmp_path: Path, seed: int
 ) -> None:
     def kill_run_in_training() -> None:
         """Once, and where it hurts: after some steps."""
@@ -116,6 +107,7 @@ def test_nothing_is_lost_and_nothing_trained_twice_while_everything_is_killed(
     assert killer.done == ["kill_run_in_training"]
     assert len(trouble.done) >= 4
     assert outcome.state in ENDS
+    assert outcome.rows == 100
     made = steps_of(installation, outcome)
     assert sorted(made) == [1, 2]
     assert made[2][-1] == 13 * EPOCHS
@@ -127,7 +119,11 @@ def test_nothing_is_lost_and_nothing_trained_twice_while_everything_is_killed(
     assert verbs.count("lose") == 1
     assert verbs.count("ready") == 1
     wait_until_given_back()
-    calm = load_file(peaceful / "adapter_model.safetensors")
+    assert installation.machines("runs") == []
+    losses, adapter = train_in_peace(installation, outcome, tmp_path / "peace")
+    assert len(losses) == 13 * EPOCHS
+    assert sum(losses[-13:]) < sum(losses[:13]), "it learned"
+    calm = load_file(adapter / "adapter_model.safetensors")
     rough = weights(outcome, tmp_path)
     assert calm.keys() == rough.keys()
     for name in calm:
