@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
+from typing import Any
 from uuid import UUID
 
 import pytest
@@ -13,8 +15,9 @@ from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import Conflict, Invalid, Refused
 from tensorant_app.domain.imports import ImportState
 from tensorant_app.domain.members import Caller
-from tensorant_app.services import imports
+from tensorant_app.services import imports, row_errors
 from tensorant_app.services.connections import store
+from tensorant_app.services.data_check import check_file
 from tests import data
 from tests.data import chat
 
@@ -140,3 +143,52 @@ class TestReading:
             codes = [error["code"] for error in imports.read_errors(session, caller, import_id)]
 
         assert codes == ["no_reply"] * 3
+
+
+GOOD = json.dumps(chat("Which quay?", "Quay 4."))
+TOOL = {"type": "function", "function": {"name": "quay", "parameters": {"type": "object", "required": ["ship"]}}}
+CALL = {"id": "1", "type": "function", "function": {"name": "quay", "arguments": "{}"}}
+CALLING = {
+    "messages": [
+        {"role": "user", "content": "Which quay is the Ada at?"},
+        {"role": "assistant", "content": None, "tool_calls": [CALL]},
+        {"role": "tool", "tool_call_id": "1", "content": "4"},
+        {"role": "assistant", "content": "Quay\u200b 4, ask mara.lind@example.org"},
+    ],
+    "tools": [TOOL],
+}
+MESSY = {
+    "lines": f'{GOOD}\n\n{{"messages": [}}\n{GOOD}\n{{"messages": [], "messages": []}}\n{json.dumps(CALLING)}\n'.encode(),
+    "a first line that is none": f"Here are the rows:\n{GOOD}\n{json.dumps(chat('Which quay?', 'Quay 5.'))}\n".encode(),
+    "cells": 'prompt;completion\nAn wen?;An <b>Mara</b>\n"zwei\nZeilen";\nnur eine\n'.encode("utf-8-sig"),
+    "an array": f'[{GOOD}, {{"x": 1}}, {GOOD}, 7]'.encode(),
+    "sixteen bits": f"{GOOD}\n{GOOD[:40]}\n".encode("utf-16"),
+}
+
+
+def in_words(found: tuple[Any, ...]) -> str:
+    return " ".join(map(str, found))
+
+
+@pytest.mark.parametrize("body", MESSY.values(), ids=MESSY)
+def test_the_page_shows_what_the_command_reports(caller: Caller, dataset_id: UUID, tmp_path: Path, body: bytes) -> None:
+    path = tmp_path / "tickets.jsonl"
+    path.write_bytes(body)
+    report = check_file(path)
+    assert report.refused is None
+    assert report.rejected > 0 or report.warnings
+
+    import_id = data.read_import(caller, dataset_id, path)
+
+    view = data.show_import(caller, import_id)
+    with reading() as session:
+        kinds = [
+            *row_errors.group_errors(session, caller, import_id),
+            *row_errors.group_warnings(session, caller, import_id),
+        ]
+        pages = {kind.code: row_errors.rows_with(session, caller, import_id, kind.code)[0] for kind in kinds}
+    assert (view.rows, view.accepted, view.rejected) == (report.rows, report.accepted, report.rejected)
+    shown = [(code, one.row, one.line, one.path, one.message) for code, page in pages.items() for one in page]
+    named = ("code", "row", "line", "path", "message")
+    told = [tuple(one[name] for name in named) for one in (*report.errors, *report.warnings)]
+    assert sorted(shown, key=in_words) == sorted(told, key=in_words)
