@@ -122,11 +122,11 @@ class Loop:
         rng = rng_state()
         self.model.eval()
         loss = self._within_memory("validation", rng, self.validation_loss)
-        curves.note_validation(self.progress, loss, self.options)
         figures = {"validation_loss": loss}
         if self.samples is not None and self.world.rank == 0:
-            figures |= self._within_memory("validation", rng, self._sampled)
+            figures |= self._within_memory("validation", rng, lambda: self._sampled(rng))
         self.model.train()
+        curves.note_validation(self.progress, loss, self.options)
         self.attempt.journal.metric(self.progress.step, self._epoch(), **figures)
         self.watch.update(validation_loss=loss)
         if curves.overfits(self.progress):
@@ -143,9 +143,11 @@ class Loop:
                 total += summed_loss(self.model, pack)
         return self.world.sum(total).item() / sum(row.trained_tokens for row in self.validation)
 
-    def _sampled(self) -> dict[str, float]:
+    def _sampled(self, rng: Tensors) -> dict[str, float]:
+        """Where it is ended, the checkpoint knows of no validation at its step: the next attempt takes both."""
         assert self.samples is not None, "asked only where there are samples"
-        return self.samples.take(self.model, self.progress.step)
+        heed = (lambda: self._obey(rng)) if self.world.size == 1 else (lambda: None)
+        return self.samples.take(self.model, self.progress.step, heed)
 
     def _within_memory(self, stage: str, rng: Tensors, work: Callable[[], T]) -> T:
         """Once in a run memory may be too small: then fewer rows go through at a time, with the same result."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,6 @@ from trainer.errors import TrainerError
 from trainer.events import append_line, now
 from trainer.generate import Limits, Question, answer_all
 from trainer.questions import Task, answer_of, readable, task_of
-from trainer.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,10 +35,12 @@ class Samples:
     tasks: Sequence[Task]
     """Validation rows."""
     outputs: Path
-    watch: Watchdog
 
-    def take(self, model: PeftModel, step: int) -> dict[str, float]:
-        """Answer all greedily; the pinned prompts go to samples.jsonl, the rows' scores are the answer."""
+    def take(self, model: PeftModel, step: int, heed: Callable[[], None]) -> dict[str, float]:
+        """Answer all greedily; the pinned prompts go to samples.jsonl, the rows' scores are the answer.
+
+        `heed` is called again and again, and may end the work.
+        """
         pinned = [
             Question(encode_prompt(self.tokenizer, [{"role": "user", "content": p}], None, self.stops), [])
             for p in self.prompts
@@ -48,7 +49,7 @@ class Samples:
         if not questions:
             return {}
         limits = Limits(self.stops, MAX_NEW_TOKENS, BATCH)
-        replies = answer_all(model, questions, limits, lambda done: self.watch.check())
+        replies = answer_all(model, questions, limits, lambda done: heed())
         for prompt, reply in zip(self.prompts, replies[len(self.tasks) :], strict=True):
             sample = Sample(now(), step, prompt, readable(self.tokenizer, reply.ids), reply.stopped)
             append_line(self.outputs / SAMPLES, json.dumps(asdict(sample), ensure_ascii=False))
@@ -67,7 +68,6 @@ def samples_of(
     stops: frozenset[int],
     validation: Sequence[Example],
     outputs: Path,
-    watch: Watchdog,
 ) -> Samples:
     """Rows whose prompt leaves no room for an answer are passed over: they are trained all the same."""
     tasks = []
@@ -76,4 +76,4 @@ def samples_of(
             tasks.append(task_of(tokenizer, stops, example, (), MAX_NEW_TOKENS, job.options.context_length))
         except TrainerError:
             continue
-    return Samples(tokenizer, stops, job.sample_prompts[:MOST_PROMPTS], tasks, outputs, watch)
+    return Samples(tokenizer, stops, job.sample_prompts[:MOST_PROMPTS], tasks, outputs)

@@ -34,7 +34,7 @@ def train(job: TrainJob, attempt: Attempt, watch: Watchdog) -> Ending:
         raise TrainerError("nothing_to_train", what=f"{len(rows)} rows and {job.options.epochs} epochs make no step")
     loop = _ready_loop(job, attempt, watch, rows, validation, plan, world)
     if job.options.evaluate_at_checkpoints:
-        loop.samples = make_samples(job, attempt, watch, tokenizer)
+        loop.samples = make_samples(job, attempt, tokenizer)
     watch.enter(Phase.TRAINING)
     loop.run()
     watch.check()
@@ -88,9 +88,9 @@ def _examples(job: TrainJob, attempt: Attempt, key: str) -> list[Example]:
     return found[: job.trial.validation_rows] if job.trial and key == job.validation else found
 
 
-def make_samples(job: TrainJob, attempt: Attempt, watch: Watchdog, tokenizer: PreTrainedTokenizerBase) -> Samples:
+def make_samples(job: TrainJob, attempt: Attempt, tokenizer: PreTrainedTokenizerBase) -> Samples:
     validation = _examples(job, attempt, job.validation) if job.validation else []
-    return samples_of(job, tokenizer, stop_tokens(job.base, tokenizer), validation, attempt.outputs, watch)
+    return samples_of(job, tokenizer, stop_tokens(job.base, tokenizer), validation, attempt.outputs)
 
 
 def _take_best(job: TrainJob, attempt: Attempt, loop: Loop) -> None:

@@ -107,7 +107,7 @@ def _validate(
         found.validation_loss = figures["validation_loss"] = loop.validation_loss()
         watch.update(validation_loss=found.validation_loss)
     if job.options.evaluate_at_checkpoints and not loop.world.rank:
-        figures |= make_samples(job, attempt, watch, tokenizer).take(loop.model, loop.progress.step)
+        figures |= make_samples(job, attempt, tokenizer).take(loop.model, loop.progress.step, watch.check)
     if figures and found.plan:
         step = loop.progress.step
         attempt.journal.metric(step, step / found.plan.steps_per_epoch, **figures)

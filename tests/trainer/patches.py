@@ -105,6 +105,21 @@ def out_of_memory_in_validation() -> None:
     loop.summed_loss = summed_loss
 
 
+def pause_while_answering() -> None:
+    """The console asks for it in the moment in which answers are taken at a checkpoint."""
+    from trainer import samples
+    from trainer.contract import Outcome
+    from trainer.watchdog import Watchdog
+
+    real = samples.answer_all
+
+    def answer_all(*given):  # type: ignore[no-untyped-def]
+        Watchdog.wanted = lambda self: Outcome.PAUSED
+        return real(*given)
+
+    samples.answer_all = answer_all
+
+
 def validation_that_worsens_after_the_second() -> None:
     from trainer import loop
 

@@ -118,6 +118,22 @@ def test_checkpoints_by_steps_are_evaluated_and_pinned_prompts_are_answered_at_e
     assert [line["step"] for line in events(volume, keys, "checkpoint")] == [2, 4, 6]
 
 
+def test_a_pause_while_answers_are_taken_keeps_every_step_before_them(volume: Volume) -> None:
+    options = replace(OPTIONS, epochs=2)
+    first = volume.add_run("asked", options=options, sample_prompts=("one cat",))
+    assert volume.run("train", first, patch="pause_while_answering") == 0
+
+    paused = volume.result(first)
+    second = volume.add_run("asked", 2, options=options, sample_prompts=("one cat",), resume_from=(first.outputs,))
+    assert volume.run("train", second) == 0
+
+    assert (paused.outcome, paused.step) == (Outcome.PAUSED, 6)
+    assert [line["step"] for line in events(volume, first, "checkpoint")] == [6]
+    assert [line["step"] for line in volume.lines(second, METRICS) if "loss" in line] == list(range(7, 13))
+    # The answers that were broken off are taken by the next attempt.
+    assert [line["step"] for line in volume.lines(second, METRICS) if "exact_match" in line] == [6, 12]
+
+
 def test_a_published_adapter_ends_a_third_boot_well(volume: Volume, trained: AttemptKeys) -> None:
     keys = volume.add_run("thrice", options=replace(OPTIONS, epochs=1))
     assert volume.run("train", keys) == 0
