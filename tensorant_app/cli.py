@@ -6,7 +6,7 @@ import json
 import os
 import sys
 import threading
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 from uuid import UUID
@@ -23,7 +23,6 @@ from tensorant_app.db.session import reading, unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.members import Role, operator
 from tensorant_app.domain.sign_in import LinkKind
-from tensorant_app.domain.splits import Counts
 from tensorant_app.log import set_up_logging
 from tensorant_app.services import demo as demo_walk
 from tensorant_app.services import doctor as examination
@@ -102,29 +101,25 @@ def worker() -> None:
 @app.command()
 def demo(
     headless: Annotated[bool, typer.Option(help="Without the console; ends with the table.")] = False,
-    train_rows: Annotated[
-        int, typer.Option(min=48, max=480, help="Rows to learn from; with fewer it is done sooner, and learns less.")
-    ] = demo_walk.TRAIN_ROWS,
     test_rows: Annotated[
-        int, typer.Option(min=20, max=300, help="Rows to score; with fewer it is done sooner, and proves less.")
-    ] = demo_walk.ROWS.test,
+        int, typer.Option(min=20, max=300, help="Rows to score; fewer is faster, and proves less.")
+    ] = demo_walk.TEST_ROWS,
 ) -> None:
     """Fine-tune a real model on this computer, from import to gate, and watch it in the console.
 
     Without the console it ends with 0 only if the gate passed.
     """
     set_up_logging("demo")
-    rows = replace(demo_walk.ROWS, train=train_rows, test=test_rows)
     if headless:
         with Supervisor.running():
-            outcome = demo_walk.run_demo(print_line, rows)
+            outcome = demo_walk.run_demo(print_line, test_rows)
         print_outcome(outcome)
         raise SystemExit(0 if outcome.passed else 1)
     tree = console_tree()
-    tree.run_forever(lambda: threading.Thread(target=_walk_beside, args=(rows,), daemon=True).start())
+    tree.run_forever(lambda: threading.Thread(target=_walk_beside, args=(test_rows,), daemon=True).start())
 
 
-def _walk_beside(rows: Counts) -> None:
+def _walk_beside(test_rows: int) -> None:
     """The main job, while the console is open; it stays open afterwards."""
     try:
         demo_walk.owner()
@@ -133,7 +128,7 @@ def _walk_beside(rows: Counts) -> None:
         print_line(
             f"\nThe console is open. Watch there; this link signs you in, once:\n\n    {links.address_of(token)}\n"
         )
-        print_outcome(demo_walk.run_demo(print_line, rows))
+        print_outcome(demo_walk.run_demo(print_line, test_rows))
         print_line("\nThe console stays open: Ctrl-C ends it.")
     except TensorantError as error:
         print(error, file=sys.stderr, flush=True)

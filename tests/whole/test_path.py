@@ -108,6 +108,7 @@ def test_nothing_is_lost_and_nothing_trained_twice_while_everything_is_killed(
     assert len(trouble.done) >= 4
     assert outcome.state in ENDS
     assert outcome.rows == 100
+    assert len(machines_of(Use.RUN)) == 2
     made = steps_of(installation, outcome)
     assert sorted(made) == [1, 2]
     assert made[2][-1] == 13 * EPOCHS
