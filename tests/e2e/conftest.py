@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import socket
 import subprocess
 import sys
 import time
@@ -20,6 +19,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
 from tensorant_app.web import FRONTEND
+from tests.ports import free_port
 
 PASSWORD = "correct horse battery"
 ROLES = ("viewer", "member", "admin", "owner")
@@ -113,12 +113,6 @@ def stop_stack(stack: Stack) -> None:
     stack.process.wait(60)
     assert stack.process.stdout is not None
     stack.process.stdout.close()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

@@ -21,13 +21,14 @@ from tensorant_app.domain.connections import ConnectionState
 from tensorant_app.domain.runs import RunState
 from tensorant_app.services import connecting, offers
 from tensorant_app.settings import get_settings
-from tests.e2e.conftest import Stack, free_port
+from tests.e2e.conftest import Stack
 from tests.factories import BASE, REVISION
 from tests.faults.console import Console, fast_folder, open_console
 from tests.faults.site import ACCESS_KEY, API_KEY, DATA_CENTER, SECRET_KEY, VOLUME
 from tests.later import AHEAD, Later, rest_of
 from tests.people import sign_in
 from tests.plain_base import make_plain_base, weights
+from tests.ports import free_port
 from tests.runpod_emulator import Emulator, EmulatorTransport, Script
 from tests.runpod_emulator.demo import passing_time
 from tests.runpod_emulator.pods import Pace

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
-from tests.e2e.conftest import PASSWORD, Stack, free_port, let_in, sign_in, start_stack, stop_stack
+from tests.e2e.conftest import PASSWORD, Stack, let_in, sign_in, start_stack, stop_stack
 from tests.e2e.sockets import Turned, talk
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,9 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from tests.e2e.conftest import Stack, free_port, note_error
+from tests.e2e.conftest import Stack, note_error
 from tests.e2e.looks import SIZES, look
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 

@@ -27,8 +27,8 @@ from tensorant_app.domain.sign_in import LinkKind
 from tensorant_app.services import links, runs
 from tensorant_app.services.demo import OWNER, Recipe, walk
 from tensorant_app.settings import get_settings
-from tests.e2e.conftest import free_port
 from tests.e2e.hands import LONG, press, seen, step_of, wait_for_step
+from tests.ports import free_port
 from tests.whole.installation import Installation, tiny_recipe, wait_for
 from trainer.contract import Base
 

@@ -9,8 +9,17 @@ import pytest
 
 from tensorant_app.db import migrate
 from tensorant_app.settings import get_settings
+from tests.ports import free_port
 from tests.whole.installation import Installation
 from trainer.contract import Base
+
+
+@pytest.fixture
+def data_dir(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Of an installation that may run beside another one."""
+    monkeypatch.setenv("TENSORANT_PORT", str(free_port()))
+    get_settings.cache_clear()
+    return data_dir
 
 
 @pytest.fixture

@@ -65,13 +65,22 @@ class Installation:
     """What knows the word `up`."""
 
     def up(self) -> None:
-        log = (self.settings.log_dir / "up.log").open("ab")
+        default = Settings.model_fields["port"].default
+        assert self.settings.port != default, "The installation of another test may listen there: ask for a free port."
+        path = self.settings.log_dir / "up.log"
+        log = path.open("ab")
         env = {**os.environ, "OMP_NUM_THREADS": "1"}
         self.process = subprocess.Popen(
             [sys.executable, "-m", self.module, "up"], env=env, stdout=log, stderr=log, stdin=subprocess.DEVNULL
         )
         log.close()
-        wait_for(lambda: self.child("jobs.worker") is not None, 60)
+        process = self.process
+
+        def is_up() -> bool:
+            assert process.poll() is None, f"It ended:\n{path.read_text()}"
+            return self.child("jobs.worker") is not None
+
+        wait_for(is_up, 60)
 
     def down(self) -> None:
         if self.process is not None:
