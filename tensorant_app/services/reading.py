@@ -335,8 +335,8 @@ _EMPTY = "The file is empty; put at least one example into it."
 _HEADER_ALONE = "The file has a header and no row; put at least one example into it."
 _TOO_LARGE = "The file needs more memory than an import may take. Split it, or write JSON Lines."
 _PREFERENCES = (
-    "The file holds preferences (a chosen and a rejected reply). Training on preferences comes later; "
-    "choose a file with one reply to learn in each row."
+    "The file holds preferences (a chosen and a rejected reply, or a verdict of true or false on each reply). Training on "
+    "preferences comes later; choose a file with one reply to learn in each row."
 )
 
 

@@ -329,6 +329,101 @@ def test_alpaca_joins_instruction_and_input_and_keeps_history(tmp_path: Path) ->
     }
 
 
+WELL_KNOWN: dict[str, tuple[dict[str, object], list[str]]] = {
+    "a system text beside messages": (
+        {"system": "Be brief.", "messages": CHATS[0]["messages"]},
+        ["Be brief.", *PAIRS[0]],
+    ),
+    "a system text in parts": (
+        {"system": [{"type": "text", "text": "Be brief."}], "messages": CHATS[0]["messages"]},
+        ["Be brief.", *PAIRS[0]],
+    ),
+    "the same system text twice": (
+        {"system": "S", "messages": [{"role": "system", "content": "S"}, *CHATS[0]["messages"]]},
+        ["S", *PAIRS[0]],
+    ),
+    "an instruction with its context": (
+        {"instruction": "Who built it?", "context": "Anna built the pier.", "response": "Anna.", "category": "qa"},
+        ["Who built it?\n\nAnna built the pier.", "Anna."],
+    ),
+    "a question with its context": (
+        {"answer": "SELECT n FROM t", "question": "How many?", "context": "CREATE TABLE t (n INT)"},
+        ["How many?\n\nCREATE TABLE t (n INT)", "SELECT n FROM t"],
+    ),
+    "a system prompt": (
+        {"id": "a.1", "system_prompt": "Be brief.", "question": "Why?", "response": "So."},
+        ["Be brief.", "Why?", "So."],
+    ),
+    "capital letters": ({"Instruction": "Sum up", "Input": "Long.", "Output": "Short."}, ["Sum up\n\nLong.", "Short."]),
+}
+
+
+@pytest.mark.parametrize("name", WELL_KNOWN)
+def test_nothing_that_a_well_known_layout_asks_with_is_left_out(name: str, tmp_path: Path) -> None:
+    row, texts = WELL_KNOWN[name]
+
+    (found,), _ = read(write(tmp_path, "file.jsonl", json.dumps(row)))
+
+    assert isinstance(found, Row)
+    example = json.loads(found.example)
+    assert [message["content"] for message in example["messages"]] == texts
+    assert "system" not in example
+
+
+def test_a_fault_beside_a_system_text_keeps_its_place(tmp_path: Path) -> None:
+    bad = {"system": 7, "messages": [*CHATS[0]["messages"], {"role": "user", "content": None}]}
+
+    found, _ = read(write(tmp_path, "file.json", json.dumps([CHATS[0], bad])))
+
+    assert [(path, code) for _, _, path, code in faults(found)] == [
+        ("system", RowCode.BAD_CONTENT),
+        ("messages[2].content", RowCode.BAD_CONTENT),
+        ("messages[2]", RowCode.LAST_NOT_REPLY),
+    ]
+
+
+@pytest.mark.parametrize("row", [CHATS[0], sharegpt(*PAIRS[0]), {"instruction": "a", "output": "b"}])
+@pytest.mark.parametrize("verdict", ["label", "kto_tag"])
+def test_a_reply_that_was_judged_bad_is_never_learned(row: dict[str, Any], verdict: str, tmp_path: Path) -> None:
+    judged = [{**row, verdict: True}, {**row, verdict: False}]
+
+    assert refusal(write(tmp_path, "file.json", json.dumps(judged))).code is FileCode.PREFERENCES
+    assert faults(read(write(tmp_path, "more.json", json.dumps([row, *judged])))[0]) == [
+        (2, 1, "", RowCode.PREFERENCE),
+        (3, 1, "", RowCode.PREFERENCE),
+    ]
+    assert faults(read(write(tmp_path, "classes.json", json.dumps([{**row, verdict: "roof"}])))[0]) == []
+
+
+NO_JSON_INSIDE = {
+    "messages as Python writes them": ({"messages": "[{'role': 'user'}]"}, "messages", "column 3"),
+    "turns that were cut off": ({"conversations": '[{"from": "human"'}, "conversations", "cut off"),
+    "arguments with a key twice": (
+        {"messages": [CHATS[0]["messages"][0], {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1, "a": 2}'}}]}]},
+        "messages[1].tool_calls[0].function.arguments",
+        'the key "a" twice',
+    ),
+    "tools with a number that is none": ({**CHATS[0], "tools": '[{"name": "f", "x": NaN}]'}, "tools", "NaN"),
+    "a tool as text": ({**CHATS[0], "tools": ["wind"]}, "tools[0]", "no object"),
+    "a tool without a name": (
+        {**CHATS[0], "tools": [{"name": "f"}, {"type": "function", "function": {}}]},
+        "tools[1].function.name",
+        "name of its own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_JSON_INSIDE)
+def test_a_text_that_is_no_json_inside_a_row_says_why(name: str, tmp_path: Path) -> None:
+    row, path, word = NO_JSON_INSIDE[name]
+
+    found, _ = read(write(tmp_path, "file.jsonl", json.dumps(row)))
+
+    assert [one.path for one in found if isinstance(one, RowError)] == [path]
+    assert isinstance(found[0], RowError)
+    assert word in found[0].message
+
+
 @pytest.mark.parametrize("history", ["an old question", {"a": 1}, 7])
 def test_a_history_that_is_no_list_is_an_error_and_never_left_out(history: object, tmp_path: Path) -> None:
     row = {"instruction": "a", "output": "b", "history": history}
