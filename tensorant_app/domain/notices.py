@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from html.entities import name2codepoint
 
 from tensorant_app.domain.data_codes import NoticeCode
-from tensorant_app.domain.datasets import Notice, Row, name_of
+from tensorant_app.domain.datasets import Notice, Row, name_of, source_path
 from tensorant_app.domain.images import STORED_NAME
 from tensorant_app.domain.json_values import is_blank, walk
 from tensorant_app.domain.tool_notices import call_notices
@@ -37,17 +37,6 @@ def texts_of(example: Mapping[str, object]) -> Iterator[tuple[str, str]]:
                 continue
             if STORED_NAME.fullmatch(value) is None:
                 yield f"{name}{path}", value
-
-
-def source_path(path: str, places: Sequence[str]) -> str:
-    """A path of the stored example as the file's author knows it."""
-    found = _MESSAGE.match(path)
-    if found is None or int(found[1]) >= len(places):
-        return path
-    return places[int(found[1])]
-
-
-_MESSAGE = re.compile(r"messages\[(\d+)\]")
 
 
 def _order_notices(messages: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, NoticeCode, str]]:
