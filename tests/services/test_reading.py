@@ -123,6 +123,7 @@ FILES: dict[str, tuple[bytes | str, str]] = {
         ),
         "alpaca:json-columns",
     ),
+    "rows under names": (json.dumps({"7f": CHATS[0], "a0": CHATS[1]}), "chat:json-columns"),
     "ShareGPT": (json.dumps([sharegpt(*pair) for pair in PAIRS]), "sharegpt:json-array"),
     "Alpaca": (
         "".join(json.dumps({"instruction": q, "input": "", "output": a}) + "\n" for q, a in PAIRS),
@@ -187,6 +188,12 @@ def test_one_row_over_several_lines_or_on_one_is_a_row_and_no_columns(tmp_path: 
         found, _ = read(write(tmp_path, "file.json", body))
 
         assert said(found) == PAIRS[:1]
+
+
+def test_a_message_in_place_of_messages_is_one_bad_row(tmp_path: Path) -> None:
+    found, _ = read(write(tmp_path, "file.json", json.dumps({"messages": CHATS[0]["messages"][0]})))
+
+    assert faults(found) == [(1, 1, "messages", RowCode.NO_MESSAGES)]
 
 
 def test_unicode_line_ends_inside_a_text_end_no_row(tmp_path: Path) -> None:
@@ -634,6 +641,11 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     ),
     "preferred outputs": (
         json.dumps({"input": {}, "preferred_output": [], "non_preferred_output": []}),
+        FileCode.PREFERENCES,
+        "later",
+    ),
+    "a chosen row and a rejected one": (
+        json.dumps({"chosen": CHATS[0], "rejected": CHATS[1]}),
         FileCode.PREFERENCES,
         "later",
     ),
