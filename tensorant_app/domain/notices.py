@@ -83,12 +83,16 @@ def _script_notices(messages: Sequence[Mapping[str, object]]) -> Iterator[tuple[
 
 
 def _asks_for_another(messages: Sequence[Mapping[str, object]]) -> bool:
-    """A translation is meant to be written otherwise, whoever says so in the row."""
+    """A translation, or a reply in a named language, is meant to be written otherwise, whoever says so in the row."""
     return any(_TRANSLATE.search(str(message.get("content"))[:_LOOK_AT]) for message in messages[:-1])
 
 
 _TRANSLATE = re.compile(
     r"(?i)translat|transliterat|traduc|tradui|übersetz|перевед|перевод|翻译|翻譯|翻訳|번역|ترجم|अनुवाद"
+    r"|\bin(?:to)? (?:arabic|bulgarian|chinese|english|farsi|french|german|greek|hebrew|hindi|italian|japanese|korean|mandarin|"
+    r"persian|portuguese|russian|serbian|spanish|thai|turkish|ukrainian|urdu)\b"
+    r"|\bauf (?:arabisch|chinesisch|deutsch|englisch|griechisch|japanisch|koreanisch|russisch|ukrainisch)\b"
+    r"|(?:по-|на )(?:английск|китайск|немецк|русск|украинск|японск)|用(?:英|中|日|俄|韩)|(?:英|中国|日本|韓国|ロシア)語で"
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SCRIPTS = {

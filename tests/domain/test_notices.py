@@ -156,6 +156,9 @@ def test_a_reply_in_another_script_than_its_question_is_named() -> None:
     assert noticed(read(said("user", "When? " + russian), said("assistant", russian))) == []
     assert noticed(read(said("user", question), said("assistant", "Да."))) == []
     assert noticed(read(said("user", f"Translate into Russian: {question}"), said("assistant", russian))) == []
+    assert noticed(read(said("system", "Answer in Russian."), said("user", question), said("assistant", russian))) == []
+    assert noticed(read(said("user", f"Ответь по-английски: {russian}"), said("assistant", question))) == []
+    assert noticed(read(said("user", f"In a Russian shop. {question}"), said("assistant", russian))) == [mixed]
     code = "```python\nprint('the shop opens at nine')\n```"
     assert noticed(read(said("user", russian), said("assistant", code))) == []
 
