@@ -21,6 +21,7 @@ import tensorant_app.db  # noqa: F401
 from tensorant_app.db import clock as clock_module
 from tensorant_app.db import migrate, session
 from tensorant_app.settings import get_settings
+from tests.engines import kept_engines
 from tests.tiny_base import make_tiny_base
 from trainer.contract import Base
 
@@ -82,6 +83,12 @@ def data_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     session.set_hint_sender(None)
     session.dispose()
     get_settings.cache_clear()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _engines() -> Iterator[None]:
+    with kept_engines():
+        yield
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -191,7 +198,7 @@ def make_tables(url: str) -> None:
     if url.startswith("sqlite"):
         engine = session.make_sqlite_engine(url, "IMMEDIATE", foreign_keys=False)
     else:
-        engine = session.make_engines(url).write
+        engine = sa.create_engine(url)
     if migrate.has_versions():
         migrate.upgrade_engine(engine)
     else:

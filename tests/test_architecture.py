@@ -6,7 +6,7 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import grimp
@@ -17,11 +17,11 @@ PACKAGES = ("tensorant_app", "jobs", "trainer")
 HEAVY = {"polars", "duckdb", "pyarrow", "boto3", "plotly", "torch", "transformers", "tokenizers", "reflex", "numpy"}
 
 
-def sources(*packages: str) -> Iterator[tuple[Path, ast.Module, str]]:
-    for package in packages or PACKAGES:
-        for path in sorted((ROOT / package).rglob("*.py")):
-            text = path.read_text()
-            yield path.relative_to(ROOT), ast.parse(text), text
+@cache
+def sources(*packages: str) -> list[tuple[Path, ast.Module, str]]:
+    """Every module of these packages, or of all: where it is, its tree and its text."""
+    paths = [path for package in packages or PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
+    return [(path.relative_to(ROOT), ast.parse(text := path.read_text()), text) for path in paths]
 
 
 def test_domain_and_contract_are_plain_python() -> None:

@@ -7,8 +7,8 @@ from pathlib import Path
 from playwright.sync_api import Page
 
 _SCRIPT = Path(__file__).with_name("axe.min.js")
-_RUN = """async (only) => {
-  return (await axe.run(document, {
+_RUN = """async ([within, only]) => {
+  return (await axe.run(within || document, {
     resultTypes: ["violations"],
     rules: only ? {} : { "target-size": { enabled: true } },
     ...(only ? { runOnly: only } : {}),
@@ -25,12 +25,12 @@ _RUN = """async (only) => {
 }"""
 
 
-def serious_findings(page: Page, *only: str) -> list[str]:
-    """Serious and critical ones of all rules, or of `only` some, as "rule: where, where".
+def serious_findings(page: Page, *only: str, within: str = "") -> list[str]:
+    """Serious and critical ones of all rules, or of `only` some, as "rule: where, where"; on all of the page, or `within`.
 
     Evaluated in the page, so no policy of its own can stop it.
     """
     if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(_SCRIPT.read_text())
-    found: list[str] = page.evaluate(_RUN, list(only) or None)
+    found: list[str] = page.evaluate(_RUN, [within, list(only) or None])
     return found

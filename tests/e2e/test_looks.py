@@ -90,6 +90,11 @@ class Opened:
     widths: tuple[int, ...] = tuple(SIZES)
     who: str = "owner"
 
+    @property
+    def is_dialog(self) -> bool:
+        """The page under it has a look of its own."""
+        return self.there in (alert, dialog)
+
 
 def alert(page: Page) -> Locator:
     return page.get_by_role("alertdialog")
@@ -148,6 +153,11 @@ OPENED = {
     "palette": Opened("runs", lambda page: page.keyboard.press("Control+K"), lambda page: page.locator("#palette li")),
     "palette-nothing": Opened("runs", nothing_found, words("Nothing of that name")),
     "shortcuts": Opened("runs", lambda page: page.keyboard.press("?"), words("Single-key shortcuts")),
+    **{
+        # Lists lose their cards there, and the form has a dock: in the dark, too.
+        f"{place}-on-a-phone": Opened(place, narrow, lambda page: page.get_by_role("main"), widths=(390,))
+        for place in ("data", "import", "runs", "configure", "run-training", "evaluations", "connections")
+    },
     "drawer": Opened("runs", menu, lambda page: page.locator("#drawer .nav"), widths=(390,)),
     "drawer-projects": Opened(
         "runs", projects_on_phone, lambda page: page.locator("#projects-menu-phone a"), widths=(390,)
@@ -279,7 +289,7 @@ def test_what_opens_is_fit_to_be_seen(scene: Scene, name: str) -> None:
     opened.open(page)
 
     expect(opened.there(page).first).to_be_visible(timeout=LONG)
-    look(page, name, opened.widths)
+    look(page, name, opened.widths, within="[role=alertdialog], [role=dialog]" if opened.is_dialog else "")
 
 
 def test_every_page_is_among_them(scene: Scene) -> None:

@@ -11,7 +11,6 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
-from unittest import mock
 from uuid import UUID
 
 import httpx
@@ -39,6 +38,7 @@ from tensorant_app.services.machines import MachineView
 from tensorant_app.settings import get_settings
 from tests import factories
 from tests.conftest import make_tables
+from tests.engines import kept_engines
 from tests.faults.dataset import answer_lines, split_bytes
 from tests.plain_base import make_plain_base
 
@@ -171,9 +171,8 @@ def _environment(folder: Path, more: Mapping[str, str]) -> Iterator[None]:
     os.environ.update(ours)
     session_module.dispose()
     get_settings.cache_clear()
-    shared = _engines()
     try:
-        with mock.patch.object(session_module, "make_engines", return_value=shared):
+        with kept_engines():
             yield
     finally:
         session_module.dispose()
@@ -181,19 +180,6 @@ def _environment(folder: Path, more: Mapping[str, str]) -> Iterator[None]:
             del os.environ[name]
         os.environ.update(kept)
         get_settings.cache_clear()
-
-
-@lru_cache(maxsize=1)
-def _engines() -> session_module.Engines:
-    """For whichever database is the settings' own when they connect: statements are compiled once for all histories."""
-    made = session_module.make_engines("sqlite:///whichever.db")
-
-    def point(dialect: Any, record: Any, given: list[Any], named: Any) -> None:
-        given[0] = sa.make_url(get_settings().database_url).database
-
-    for engine in (made.write, made.read):
-        sa.event.listen(engine, "do_connect", point)
-    return made
 
 
 @contextmanager

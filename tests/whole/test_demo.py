@@ -33,7 +33,7 @@ def smollm_folder() -> Path:
 def test_a_real_model_learns_a_real_task(smollm_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "bases").mkdir()
     (tmp_path / "bases" / smollm_folder.name).symlink_to(smollm_folder)
-    env = {**os.environ, "TENSORANT_DATA_DIR": str(tmp_path)}
+    env = {**os.environ, "TENSORANT_DATA_DIR": str(tmp_path), "OMP_NUM_THREADS": "1"}
 
     done = subprocess.run(
         [str(Path(sys.executable).with_name("tensorant")), "demo", "--headless", "--test-rows", "100"],
