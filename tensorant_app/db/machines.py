@@ -81,6 +81,8 @@ class Machine(SQLModel, table=True):
     """The provider asked to be left alone until then, by its answer to a create or delete call."""
     absent_since: datetime | None = None
     absent_looks: int = 0
+    gone_since: datetime | None = None
+    """The first of the looks in a row that did not find it, or found it terminated; a delete call changes nothing in it."""
     deadline: datetime
     """By then its work must have ended; ten minutes later it is released whatever it says."""
     words_seq: int = 0

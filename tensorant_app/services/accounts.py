@@ -317,6 +317,7 @@ def _write(row: Machine, change: Change) -> None:
     was, row.presence = row.presence, seen.presence
     if is_new or row.seen_at is None or seen.presence is Presence.ABSENT:
         row.seen_at = seen.at
+    row.gone_since = (row.gone_since or seen.at) if seen.presence in {Presence.ABSENT, Presence.GONE} else None
     if seen.presence is Presence.ABSENT:
         row.absent_since = row.absent_since or seen.at
         row.absent_looks += 1

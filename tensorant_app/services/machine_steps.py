@@ -15,6 +15,7 @@ from tensorant_app.domain import spend, watching
 from tensorant_app.domain.machines import (
     LATE,
     LIFECYCLE,
+    RENTED,
     MachineFacts,
     MachineReason,
     MachineState,
@@ -45,6 +46,7 @@ _PAST = (
     "release_wanted_at",
     "release_sent_at",
     "absent_since",
+    "gone_since",
 )
 """Times of a row that can only lie in the past."""
 MOST_PATIENCE = timedelta(minutes=10)
@@ -91,7 +93,7 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
             machine.stopped_at, machine.sentence = at, None
             note_stopped(machine, at)
         case "confirm":
-            machine.released_at, machine.release_problem = at, None
+            machine.released_at, machine.release_problem = _ended_at(machine, at), None
     step(
         session,
         machine,
@@ -104,6 +106,18 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
     )
     if machine.connection_id is not None and move.verb in _ASKS_BILL:
         promise(session, BILL, machine.id, at + _ASKS_BILL[move.verb])
+
+
+def _ended_at(machine: Machine, now: datetime) -> datetime:
+    """The moment that was proved now: the first look that did not find it.
+
+    Where the list may never have shown it, nobody knows when it ended: then it is the proof itself.
+    """
+    since = machine.gone_since
+    if since is None or machine.ask_sent_at is None:
+        return now
+    was_there = machine.container_began_at is not None or since - machine.ask_sent_at >= RENTED.grace
+    return min(since, now) if was_there else now
 
 
 def _audit_return(session: Session, machine: Machine) -> None:

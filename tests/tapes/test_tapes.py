@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.tapes.play import Played, play
+from tests.tapes.marks import Played
+from tests.tapes.play import play
 
 NOON = "2026-11-03T12:00:00Z"
 RUN = {"id": "r-8", "pod_name": "tune-r-8", "list_price_limit": 1.5, "max_runtime_hours": 2}
@@ -217,7 +218,7 @@ class TestARelease:
             events=["member cancels the run at +5m", "owner stores a key with write access at +15m"],
         )
 
-        told = played.at("owner stores")
+        told = played.before("owner stores")
         assert (told.label, told.badge, told.estimate) == ("Cancelled", "GPU release failed", "0.30")
         assert "may not delete Pods" in told.reason
         gone = next(mark for mark in played.marks if mark.machine == "released")
@@ -266,6 +267,35 @@ class TestMoney:
         assert (played.end.label, played.end.slot_held) == ("Failed", False)
         assert "second time at step 17 of 60" in played.end.reason
         assert "POST /v2/pods" not in played.calls
+
+    def test_a_machine_that_is_proved_gone_costs_until_it_was_not_found_any_more(self, tell: Any) -> None:
+        lost = tell(AT_WORK, says(f"GET {POD}", 200, pod(uptime=600), until="+12m"), GONE, minutes=20)
+        cancelled = tell(
+            AT_WORK,
+            says(f"GET {POD}", 200, pod(uptime=600)),
+            says(f"DELETE {POD}", 204),
+            {**GONE, "after": "DELETE"},
+            events=["+15m: member cancels"],
+        )
+
+        assert (lost.end.label, lost.end.machine, lost.end.estimate) == ("Failed", "released", "0.24")
+        assert (cancelled.end.machine, cancelled.end.estimate) == ("released", "0.30")
+
+    def test_a_machine_that_may_never_have_been_listed_costs_until_its_release_is_proved(self, tell: Any) -> None:
+        played = tell(RUN, says("POST /v2/pods", 201, pod("PROVISIONING", None)), GONE)
+
+        assert (played.facts["attempts"], played.end.machine, played.end.estimate) == (2, "released", "0.45")
+
+    def test_a_pod_that_has_exited_does_not_cost_as_one_that_computes(self, tell: Any) -> None:
+        played = tell(
+            AT_WORK,
+            says(f"GET {POD}", 200, pod(uptime=600), until="+20m"),
+            says(f"GET {POD}", 200, pod("EXITED", None, cost=0)),
+            says(f"DELETE {POD}", 503, problem(503, "try later")),
+            minutes=60,
+        )
+
+        assert (played.end.badge, played.end.slot_held, played.end.estimate) == ("GPU release failed", True, "0.40")
 
     def test_one_look_that_does_not_find_it_is_not_enough(self, tell: Any) -> None:
         played = tell(
