@@ -6,7 +6,17 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from trainer.template import Message, Template, learned_places, plain_messages, refused, rendered, template_of
+from trainer.template import (
+    ADVICE_SYSTEM,
+    SYSTEM_ROLES,
+    Message,
+    Template,
+    learned_places,
+    plain_messages,
+    refused,
+    rendered,
+    template_of,
+)
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -60,6 +70,7 @@ def encode_example(
     if not places:
         raise refused(len(messages) - 1, "there is no assistant reply to learn from")
     turns = [_render_turn(template, messages, tools, i) for i in places]
+    _require_questions(messages[: places[-1]], turns[-1].whole)
     if tools:
         _require_tools(tools, turns[-1].whole)
     together = _as_one(template, turns)
@@ -120,6 +131,27 @@ def _require_content(message: Message, turn: _Turn) -> None:
     for call in message.get("tool_calls") or ():
         if str(call["function"].get("name", "")) not in completion:
             raise refused(place, f"the model's chat template leaves out the tool call {call['function'].get('name')}")
+
+
+def _require_questions(messages: Sequence[Message], whole: str) -> None:
+    """Some templates write the first system text alone, or none: the others would be trained without, unnoticed."""
+    for place, message in enumerate(messages):
+        is_system = message.get("role") in SYSTEM_ROLES
+        if (is_system or message.get("role") == "user") and not _holds(whole, message["content"]):
+            what = f"system text{ADVICE_SYSTEM}" if is_system else "question"
+            raise refused(place, f"the model's chat template leaves out this {what}")
+
+
+def _holds(whole: str, content: object) -> bool:
+    """Every text of it, but for white space and switches such as /no_think, which templates take out."""
+    texts = [content] if isinstance(content, str) else [_text_of([part]) for part in _parts_of(content)]
+    missing = [text for text in texts if text not in whole]
+    written = _unswitched(whole) if missing else ""
+    return all(_unswitched(text) in written for text in missing)
+
+
+def _unswitched(text: str) -> str:
+    return " ".join(word for word in text.split() if word not in ("/think", "/no_think"))
 
 
 def _require_tools(tools: Sequence[Message], whole: str) -> None:
@@ -202,8 +234,11 @@ def _reply_of(message: Message) -> str:
 def _text_of(content: object) -> str:
     if isinstance(content, str):
         return content
-    parts = content if isinstance(content, Sequence) else ()
-    return "".join(str(part.get("text", "")) for part in parts if isinstance(part, Mapping))
+    return "".join(str(part.get("text", "")) for part in _parts_of(content))
+
+
+def _parts_of(content: object) -> list[Mapping[str, Any]]:
+    return [part for part in content if isinstance(part, Mapping)] if isinstance(content, Sequence) else []
 
 
 def _squeezed(text: str) -> str:

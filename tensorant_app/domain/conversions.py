@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from tensorant_app.domain.data_codes import RowCode
-from tensorant_app.domain.json_text import parse
+from tensorant_app.domain.json_text import parse, why_no_json
 from tensorant_app.domain.json_values import Fault, are_objects, is_blank, join, kind_of, show, show_keys, value_faults
 from tensorant_app.domain.layouts import ColumnMapping, Layout
 
@@ -85,7 +85,8 @@ def _chat(row: Value, mapping: ColumnMapping) -> Converted:
         end = f"must be a list of messages; {_instead(row, column, found)}."
         made.faults.append((made.messages, RowCode.NO_MESSAGES, end))
         return made
-    made.example["messages"] = list(_chat_messages(found, made.messages, made))
+    messages = _system_first(row, mapping, made, found[0])
+    made.example["messages"] = messages + list(_chat_messages(found, made.messages, made))
     functions = row.get("functions")
     if not is_blank(declared := row.get(tools)):
         made.example["tools"] = _unpacked(declared)
@@ -94,7 +95,7 @@ def _chat(row: Value, mapping: ColumnMapping) -> Converted:
             made.faults.append(("functions", RowCode.BAD_TOOLS, end))
     elif functions is not None:
         made.example["tools"], made.tools = functions, "functions"
-    return _with_rest(made, row, {column, tools, "functions"})
+    return _with_rest(made, row, {column, tools, "functions", mapping.column("system")})
 
 
 def _functions_of(tools: object) -> list[object]:
@@ -182,7 +183,8 @@ def _sharegpt_message(turn: Value, names: tuple[str, str], made: Converted, wait
     calls = calls if isinstance(calls, list) else [calls]
     waiting[:] = [f"call_{len(made.places) - 1}_{k}" for k in range(len(calls))]
     if not are_objects(calls):
-        made.faults.append((f"{whole}.{value_name}", RowCode.BAD_CALL, "is no JSON object with name and arguments."))
+        end = f"is {_kind(value)}, no JSON object with name and arguments."
+        made.faults.append((f"{whole}.{value_name}", RowCode.BAD_CALL, end))
         waiting.clear()
         return {"role": "assistant", "content": "call", **rest}
     made_calls = [{"id": i, "type": "function", "function": c} for i, c in zip(waiting, calls, strict=True)]
@@ -195,7 +197,7 @@ def _alpaca(row: Value, mapping: ColumnMapping) -> Converted:
     messages = _system_first(row, mapping, made)
     history = _unpacked(row.get(names["history"]))
     if not is_blank(history) and not isinstance(history, list):
-        end = f"is {kind_of(history)}; it must be a list of [question, reply], or left out."
+        end = f"is {_kind(history)}; it must be a list of [question, reply], or left out."
         made.faults.append((path_of(names["history"]), RowCode.BAD_MESSAGE, end))
     for n, pair in enumerate(history if isinstance(history, list) else ()):
         where = f"{path_of(names['history'])}[{n}]"
@@ -236,10 +238,13 @@ def path_of(column: str) -> str:
     return join("", column)
 
 
-def _system_first(row: Value, mapping: ColumnMapping, made: Converted) -> list[object]:
+def _system_first(row: Value, mapping: ColumnMapping, made: Converted, first: object = None) -> list[object]:
+    """The system text of a column of its own, unless it is that of the first message as well."""
     messages: list[object] = []
     column = mapping.column("system")
-    if not is_blank(text := row.get(column)):
+    text = _as_text(row.get(column))
+    is_there = isinstance(first, dict) and plain_message(first) == {"role": "system", "content": text}
+    if not is_blank(text) and not is_there:
         _add(made, messages, "system", text, path_of(column))
     return messages
 
@@ -252,7 +257,13 @@ def _add(made: Converted, messages: list[object], role: str, text: object, path:
 def _instead(row: Value, column: str, found: object) -> str:
     if column not in row:
         return f"the row holds {show_keys(row)}"
-    return "it is an empty list" if found == [] else "it is null" if found is None else f"it is {kind_of(found)}"
+    return "it is an empty list" if found == [] else "it is null" if found is None else f"it is {_kind(found)}"
+
+
+def _kind(value: object) -> str:
+    """Its JSON type, and what keeps a text from being the list or object that it was meant as."""
+    why = why_no_json(value) if isinstance(value, str) else ""
+    return f"{kind_of(value)} ({why})" if why else kind_of(value)
 
 
 def _needed(row: Value, column: str, made: Converted) -> object:
@@ -269,7 +280,7 @@ def _unpacked(value: object) -> object:
     if not isinstance(value, str):
         return value
     found = parse(value)
-    return value if isinstance(found, tuple) or list(value_faults({"": found})) else found
+    return value if isinstance(found, tuple) or list(value_faults(found)) else found
 
 
 def _with_rest(made: Converted, row: Value, used: set[str]) -> Converted:

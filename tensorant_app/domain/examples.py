@@ -6,10 +6,11 @@ are; training ignores them.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from tensorant_app.domain.data_codes import RowCode
-from tensorant_app.domain.json_text import parse
+from tensorant_app.domain.json_text import parse, why_no_json
 from tensorant_app.domain.json_values import Fault, are_objects, is_blank, kind_of, show, value_faults
 
 ROLES = ("system", "user", "assistant", "tool")
@@ -35,12 +36,11 @@ def faults_of(example: Mapping[str, object], *, with_images: bool = False) -> It
         yield "images", RowCode.IMAGE_IN_TEXT, f"{what}, and this is a text project; choose a vision model."
     yield from _reply_faults([message if isinstance(message, dict) else {} for message in messages])
     tools = example.get("tools")
-    known = _names_of(tools)
-    if known is None:
-        end = "must be a list of objects, each with a name of its own; remove it where there are none."
-        yield "tools", RowCode.BAD_TOOLS, end
+    faults = [*_tool_faults(tools)]
+    yield from faults
     if are_objects(messages):
-        yield from _call_faults(messages, known if tools is not None else None)
+        is_known = tools is not None and not faults
+        yield from _call_faults(messages, [name for _, name in _names_of(tools)] if is_known else None)
 
 
 def _message_faults(path: str, message: Message, with_images: bool) -> Iterator[Fault]:
@@ -97,16 +97,30 @@ def _reply_faults(messages: Sequence[Message]) -> Iterator[Fault]:
         yield "messages", RowCode.NO_TRAINED_REPLY, "holds no trained reply: the weight of every one is 0."
 
 
-def _names_of(tools: object) -> list[object] | None:
-    """Of the declared tools; None where the list itself is at fault."""
-    if tools is None:
-        return []
-    if not are_objects(tools):
-        return None
-    functions = [tool.get("function", tool) for tool in tools]
-    names = [function.get("name") if isinstance(function, dict) else None for function in functions]
-    sound = all(isinstance(name, str) and name for name in names) and len(names) == len({*map(str, names)})
-    return names if sound else None
+def _tool_faults(tools: object) -> Iterator[Fault]:
+    if tools is not None and not isinstance(tools, list):
+        why = why_no_json(tools) if isinstance(tools, str) else ""
+        end = f"is {kind_of(tools)}{f' ({why})' if why else ''}; it must be a list of objects, each with a name of its own."
+        yield "tools", RowCode.BAD_TOOLS, end
+        return
+    names = [*_names_of(tools)]
+    for path, name in names:
+        if not isinstance(name, str) or not name:
+            what = "has no text" if path.endswith("name") else "is no object"
+            yield path, RowCode.BAD_TOOLS, f"{what}; each tool is an object with a name of its own."
+    twice = next((name for name, times in Counter(str(name) for _, name in names if name).items() if times > 1), None)
+    if twice is not None:
+        yield "tools", RowCode.BAD_TOOLS, f"holds {show(twice)} twice; each tool needs a name of its own."
+
+
+def _names_of(tools: object) -> Iterator[tuple[str, object]]:
+    """Place and name of each declared tool; None for the name where there is none."""
+    for n, tool in enumerate(tools if isinstance(tools, list) else ()):
+        function = tool.get("function", tool) if isinstance(tool, dict) else None
+        if isinstance(function, dict):
+            yield f"tools[{n}].function.name" if "function" in tool else f"tools[{n}].name", function.get("name")
+        else:
+            yield f"tools[{n}]", None
 
 
 def _call_faults(messages: Sequence[Message], known: Sequence[object] | None) -> Iterator[Fault]:
@@ -140,8 +154,10 @@ def _one_call(path: str, function: object, known: Sequence[object] | None) -> It
     if not isinstance(function, dict) or not isinstance(name := function.get("name"), str) or not name.strip():
         yield path, RowCode.BAD_CALL, "must be an object with the function's name."
         return
-    if not _is_json_object(function.get("arguments")):
-        yield f"{path}.arguments", RowCode.BAD_CALL, "is not a JSON object, nor one written as text."
+    if not _is_json_object(given := function.get("arguments")):
+        why = why_no_json(given) if isinstance(given, str) else ""
+        end = f"is not a JSON object, nor one written as text{f' ({why})' if why else ''}."
+        yield f"{path}.arguments", RowCode.BAD_CALL, end
     if known is not None and name not in known:
         end = f"is {show(name)}, which is not among the tools."
         yield f"{path}.name", RowCode.UNKNOWN_TOOL, end

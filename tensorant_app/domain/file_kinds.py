@@ -135,4 +135,12 @@ _MAGIC: Mapping[bytes, FileKind | Wrapping | str] = {
     b"\x89PNG": "picture",
     b"\xff\xd8\xff": "picture",
     b"\x89HDF": "HDF5 file",
+    b"\x80\x04\x95": "Python pickle",
+    b"\x80\x05\x95": "Python pickle",
+    b"\x93NUMPY": "NumPy file",
+    b"version https://git-lfs": "Git LFS pointer, which stands for the data and holds none",
+    b"<!DOCTYPE html": "web page",
+    b"<!doctype html": "web page",
+    b"<html": "web page",
+    b"{\\rtf": "Rich Text document",
 }

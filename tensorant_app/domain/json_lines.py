@@ -19,6 +19,8 @@ class Tally:
     blank_lines: int = 0
     lines: int = 0
     """The number of the last line of JSON Lines that was read whole."""
+    columns: tuple[str, ...] = ()
+    """Names in the header of a table."""
 
 
 def read_json_lines(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 
 from tensorant_app.domain.data_codes import RowCode
-from tensorant_app.domain.json_values import DEPTH_LIMIT, Fault, RepeatedKey, kind_of, show
+from tensorant_app.domain.json_values import DEPTH_LIMIT, Fault, RepeatedKey, kind_of, show, value_faults
 
 
 def parse_object(body: bytes | str) -> dict[str, object] | Fault:
@@ -38,6 +39,16 @@ def parse(body: bytes | str) -> object | Fault:
     return value
 
 
+def why_no_json(text: str) -> str:
+    """What keeps a text inside a row from being read as JSON; empty where nothing does, or nothing was meant so."""
+    if text.lstrip()[:1] not in ("[", "{"):
+        return ""
+    found = parse(text)
+    if isinstance(found, tuple):
+        return str(found[2]).removesuffix(".").replace("the row", "the text")
+    return next((f"in it, {path or 'the object'} {end}".removesuffix(".") for path, _, end in value_faults(found)), "")
+
+
 def _object(pairs: list[tuple[str, object]]) -> dict[str, object]:
     value = dict(pairs)
     if len(value) == len(pairs):
@@ -64,14 +75,22 @@ def _explain(error: json.JSONDecodeError) -> Fault:
     if at >= len(text) or error.msg.startswith("Unterminated"):
         return "", RowCode.CUT_OFF, f"not JSON at {where}: the row ends in the middle; it was cut off."
     if error.msg.startswith("Extra data"):
-        if text[at:].strip() == ",":
-            return "", RowCode.NOT_JSON, f"not JSON at {where}: a comma follows the object, where the row ends."
-        return (
-            "",
-            RowCode.SEVERAL_VALUES,
-            f"something follows the first value at {where}; put each object on a line of its own.",
-        )
+        return _what_follows(text[at:].strip(" \t\r\n"), where)
     return "", RowCode.NOT_JSON, f"not JSON at {where}: {_reason(error, text, at)}."
+
+
+def _what_follows(rest: str, where: str) -> Fault:
+    """Behind a whole value."""
+    if rest == ",":
+        return "", RowCode.NOT_JSON, f"not JSON at {where}: a comma follows the object, where the row ends."
+    if rest[0] in "}]":
+        return "", RowCode.NOT_JSON, f"not JSON at {where}: {rest[0]} closes nothing; there is one too many."
+    if rest[0] in INVISIBLE:
+        return "", RowCode.NOT_JSON, f"not JSON at {where}: {_invisible(rest[0])}."
+    if rest.startswith(_COMMENTS):
+        return "", RowCode.NOT_JSON, f"not JSON at {where}: a comment follows the object, and JSON has none; remove it."
+    said = f"something follows the first value at {where}; put each object on a line of its own."
+    return "", RowCode.SEVERAL_VALUES, said
 
 
 def _place(error: json.JSONDecodeError) -> int:
@@ -85,16 +104,45 @@ def _place(error: json.JSONDecodeError) -> int:
 
 
 def _reason(error: json.JSONDecodeError, text: str, at: int) -> str:
-    if text[at] in INVISIBLE:
-        return f"the invisible character U+{ord(text[at]):04X} stands here; remove it"
-    if text[at] == "'":
+    sign, before = text[at], text[:at].rstrip()
+    if sign in INVISIBLE:
+        return _invisible(sign)
+    if sign == "'":
         return "JSON needs double quotation marks, not single ones"
-    if text[at] in "}]" and text[:at].rstrip().endswith(","):
-        return f"a comma too many before {text[at]}"
+    if sign in _TYPOGRAPHIC:
+        return f"the quotation mark {show(sign)} is a typographic one; JSON needs the plain one"
+    if sign in "}]" and before.endswith(","):
+        return f"a comma too many before {sign}"
+    if text.startswith(_COMMENTS, at):
+        return "a comment stands here, and JSON has none; remove it"
+    if (word := _WORD.match(text, at)) and word[0] in _PYTHON:
+        return f"Python writes {word[0]}, and JSON {_PYTHON[word[0]]}"
+    if before.endswith((":", "-")) and sign in "+.-":
+        return "a number begins with a digit, or with - and one"
     if error.msg.startswith("Expecting ',' delimiter"):
+        if sign.isdigit() and _ZERO.search(before[-4:]):
+            return "a number other than 0 begins with no 0"
         return 'a comma is missing, or a quotation mark inside a text is not written as \\"'
+    if error.msg.startswith("Expecting property name"):
+        return "a key stands in double quotation marks"
+    if sign == "\0":
+        return "NUL stands in a text; remove it"
     if error.msg.startswith("Invalid control character"):
-        return "a line end, tab or control character stands in a text; write it as \\n, \\t or \\u00.."
+        what = f"the character U+{ord(sign):04X} (a line end, tab or control character)"
+        return f"{what} stands in a text; write it as \\n, \\t or \\u{ord(sign):04x}"
+    if error.msg.startswith("Invalid \\"):
+        return r"a backslash begins no such sign; write \\ for a backslash"
     if at == 0:
-        return f"the row begins with {show(text[0])}; a row is one object, which begins with {{"
+        return f"the row begins with {show(sign)}; a row is one object, which begins with {{"
     return error.msg[:1].lower() + error.msg[1:]
+
+
+def _invisible(sign: str) -> str:
+    return f"the invisible character U+{ord(sign):04X} stands here; remove it"
+
+
+_COMMENTS = ("//", "/*", "#")
+_TYPOGRAPHIC = "\u201c\u201d\u201e\u201f\u2018\u2019\u00ab\u00bb"
+_WORD = re.compile(r"[A-Za-z]+")
+_PYTHON = {"None": "null", "True": "true", "False": "false"}
+_ZERO = re.compile(r"[:,\[ ]-?0$")

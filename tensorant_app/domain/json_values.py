@@ -24,7 +24,7 @@ class RepeatedKey(dict[str, object]):
     key: str
 
 
-def value_faults(example: Mapping[str, object]) -> Iterator[Fault]:
+def value_faults(example: object) -> Iterator[Fault]:
     """What makes values unfit to be stored, trained or shown."""
     for path, depth, value in walk(example):
         if depth > DEPTH_LIMIT:

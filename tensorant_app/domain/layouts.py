@@ -33,8 +33,8 @@ LAYOUTS: Mapping[Layout, LayoutInfo] = {
     Layout.CHAT: LayoutInfo(
         "Chat (OpenAI messages)",
         ("messages",),
-        ("tools",),
-        "as it is; `developer` becomes system, text parts become one text, `function_call`, `functions` and the role "
+        ("system", "tools"),
+        "as it is, a text in `system` first; `developer` becomes system, text parts become one text, `function_call`, `functions` and the role "
         "`function` become tool calls, tools and tool",
     ),
     Layout.SHAREGPT: LayoutInfo(
@@ -63,19 +63,26 @@ _NAMES: tuple[tuple[Layout, Mapping[str, str]], ...] = (
     (Layout.SHAREGPT, {"conversations": "conversations"}),
     (Layout.SHAREGPT, {"conversations": "conversation"}),
     (Layout.ALPACA, {"instruction": "instruction", "output": "output"}),
+    (Layout.ALPACA, {"instruction": "instruction", "input": "context", "output": "response"}),
     (Layout.ALPACA, {"instruction": "instruction", "output": "response"}),
+    (Layout.ALPACA, {"instruction": "question", "input": "context", "output": "answer"}),
     (Layout.PROMPT, {"prompt": "prompt", "completion": "completion"}),
     (Layout.PROMPT, {"prompt": "prompt", "completion": "response"}),
     (Layout.PROMPT, {"prompt": "question", "completion": "answer"}),
+    (Layout.PROMPT, {"prompt": "question", "completion": "response"}),
     (Layout.PROMPT, {"prompt": "input", "completion": "output"}),
 )
 """Which names are recognised, the first that fits; others need a mapping."""
+_OTHER_NAMES: Mapping[str, str] = {"system": "system_prompt"}
+"""Of fields that may be left out."""
 
 PREFERENCES: tuple[frozenset[str], ...] = (
     frozenset({"chosen", "rejected"}),
     frozenset({"preferred_output", "non_preferred_output"}),
 )
-VERDICTS = frozenset({"label"}).union(*PREFERENCES)
+_VERDICT = frozenset({"label", "kto_tag"})
+_JUDGED = frozenset({"completion", "messages", "conversations", "output", "response"})
+VERDICTS = _VERDICT.union(*PREFERENCES)
 """A person who says that one of these columns is the reply has chosen."""
 
 
@@ -131,16 +138,26 @@ def choose_columns(layout: str, chosen: Mapping[str, str], columns: Collection[s
 
 
 def recognise(keys: Collection[str]) -> ColumnMapping | None:
-    """The layout of a row with these keys."""
+    """The layout of a row with these keys; capital letters, as in a sheet's header, make no other name."""
+    found = {key.lower(): key for key in keys} | {key: key for key in keys}
     for layout, columns in _NAMES:
-        if all(column in keys for column in columns.values()):
-            return ColumnMapping(layout, columns)
+        if all(column in found for column in columns.values()):
+            return ColumnMapping(
+                layout, {name: found[column] for name, column in columns.items()} | _more(layout, found)
+            )
     return None
+
+
+def _more(layout: Layout, found: Mapping[str, str]) -> dict[str, str]:
+    """Columns of fields that may be left out, where they have another name than their own."""
+    names = {name: (name, _OTHER_NAMES.get(name, name)) for name in LAYOUTS[layout].optional}
+    columns = {name: next((found[n] for n in both if n in found), name) for name, both in names.items()}
+    return {name: column for name, column in columns.items() if column != name}
 
 
 def is_preference(row: Mapping[str, object]) -> bool:
     """Two replies to choose between, or one with a verdict of true or false."""
-    is_judged = isinstance(row.get("label"), bool) and "completion" in row
+    is_judged = any(isinstance(row.get(name), bool) for name in _VERDICT) and not _JUDGED.isdisjoint(row)
     return is_judged or any(names <= row.keys() for names in PREFERENCES) or _holds_several(row.get("output"))
 
 

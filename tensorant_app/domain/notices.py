@@ -186,6 +186,8 @@ def find_characters(text: str) -> Iterator[tuple[NoticeCode, str]]:
         yield NoticeCode.INVISIBLE, f"holds the invisible character U+{ord(sign):04X}."
     if found := _CONTROL.search(text):
         yield NoticeCode.CONTROL_CHARACTER, f"holds the control character U+{ord(found[0]):04X}."
+    elif "\ufffd" in text:
+        yield NoticeCode.CONTROL_CHARACTER, "holds U+FFFD, which stands where a character was lost in another encoding."
     if ("<" in text or "&" in text) and (_HTML.search(text) or _holds_entity(text)):
         yield NoticeCode.HTML, "holds HTML; the model would learn to write it."
 
@@ -213,6 +215,10 @@ COMMON_TOKENS = (
     *("<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|begin_of_text|>", "<|end_of_text|>"),
     *("<|start_header_id|>", "<|end_header_id|>", "<start_of_turn>", "<end_of_turn>", "<|system|>", "<|user|>"),
     *("<|assistant|>", "<|end|>", "<bos>", "<eos>", "<s>", "</s>", "[INST]", "[/INST]", "<<SYS>>"),
+    *("<|eom_id|>", "<|python_tag|>", "<|eot|>", "<|header_start|>", "<|header_end|>", "<|channel|>", "<|message|>"),
+    *("<|return|>", "<|start|>", "<|call|>", "<|im_sep|>", "<|START_OF_TURN_TOKEN|>", "<|END_OF_TURN_TOKEN|>", "<unk>"),
+    *("<\uff5cUser\uff5c>", "<\uff5cAssistant\uff5c>", "<\uff5cbegin\u2581of\u2581sentence\uff5c>", "<pad>"),
+    *("<\uff5cend\u2581of\u2581sentence\uff5c>"),
 )
 """Looked for where no base model is chosen yet."""
 

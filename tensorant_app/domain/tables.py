@@ -10,6 +10,7 @@ from tensorant_app.domain.data_codes import FileCode, RowCode
 from tensorant_app.domain.datasets import ROW_LIMIT, FileError, Record, RowError
 from tensorant_app.domain.json_lines import Tally, too_long
 from tensorant_app.domain.json_values import show
+from tensorant_app.domain.wording import count
 
 SEPARATORS = {",": "CSV", "\t": "TSV", ";": "semicolon-separated table"}
 COLUMN_LIMIT = 1_000
@@ -28,16 +29,18 @@ def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[R
     csv.field_size_limit(ROW_LIMIT)
     reader = csv.reader(lines, delimiter=separator, strict=True)
     try:
-        while (header := next(reader, None)) is not None and not any(map(str.strip, header)):
-            tally.blank_lines += 1
+        while (header := next(reader, None)) is not None and _is_before(header):
+            tally.blank_lines += not any(map(str.strip, header))
     except csv.Error as error:
         yield FileError(FileCode.BROKEN_TABLE, f"The header in line {reader.line_num} cannot be read: {error}.")
         return
     if header is None:
         return
-    if refusal := header_fault(header):
+    names = column_names(header)
+    if refusal := header_fault(names):
         yield FileError(FileCode.BROKEN_TABLE, refusal)
         return
+    tally.columns = tuple(names)
     row = 0
     while True:
         line = reader.line_num + 1
@@ -57,11 +60,32 @@ def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[R
             tally.blank_lines += 1
             continue
         row += 1
-        if len(cells) == len(header):
-            yield Record(row, line, dict(zip(header, cells, strict=True)))
+        if len(names) < len(cells) <= len(header) and not any(map(str.strip, cells[len(names) :])):
+            del cells[len(names) :]
+        if len(cells) == len(names):
+            yield Record(row, line, dict(zip(names, cells, strict=True)))
         else:
-            end = f"it has {len(cells)} cells, and the header has {len(header)} columns; quote cells that hold {show(separator)}."
+            held, columns = count(len(cells), "cell"), count(len(names), "column")
+            end = f"it has {held}, and the header has {columns}; quote cells that hold {show(separator)}."
             yield _fault(row, line, RowCode.BAD_CELLS, end + _reach(line, reader.line_num))
+
+
+def _is_before(cells: Sequence[str]) -> bool:
+    """A blank line, or the one that tells a spreadsheet program the separator."""
+    return not any(map(str.strip, cells)) or (len(cells) == 2 and cells[0].lower() == "sep=" and not cells[1])
+
+
+def column_names(header: Sequence[str]) -> list[str]:
+    """Without the blank ones at its end, under which cells are blank too; the first column may hold an index, which data
+    frames write without a name."""
+    named = [n for n, name in enumerate(header) if name.strip()]
+    names = list(header[: named[-1] + 1]) if len(named) > 1 else list(header)
+    if len(names) > 2 and not names[0].strip() and INDEX not in names:
+        names[0] = INDEX
+    return names
+
+
+INDEX = "column 1"
 
 
 def header_fault(header: Sequence[str]) -> str | None:
@@ -74,7 +98,7 @@ def header_fault(header: Sequence[str]) -> str | None:
     odd = next((n for n, name in enumerate(header, start=1) if not _is_text(name)), None)
     if odd is not None:
         return f"The name of column {odd} of the table is not UTF-8, or holds NUL; save the file as UTF-8."
-    twice = next((name for name, count in Counter(header).items() if count > 1), None)
+    twice = next((name for name, times in Counter(header).items() if times > 1), None)
     return f"Two columns of the table are called {show(twice)}; rename one." if twice is not None else None
 
 

@@ -68,7 +68,7 @@ def open_file(path: Path) -> Opened:
             return Opened(path, found)
         case None:
             return Opened(path)
-    raise FileRefused(FileCode.OTHER_FORMAT, f"The file is a {found}. {_TYPES}")
+    raise FileRefused(FileCode.OTHER_FORMAT, f"The file is {_named(found)}. {_TYPES}")
 
 
 _TYPES = "Save it as JSON Lines, JSON, CSV, TSV, Parquet or .xlsx; gzip and zip may be around it."
@@ -89,7 +89,7 @@ def read_text(opened: Opened, tell: Callable[[int], None] = lambda at: None) -> 
                 opened.wrapping is Wrapping.GZIP and _is_workbook(first)
             ):
                 raise FileRefused(FileCode.ARCHIVE_IN_ARCHIVE, f"{where} holds another archive; unpack it first.")
-            raise FileRefused(FileCode.OTHER_FORMAT, f"{where} holds no text but a {_named(inner)}; unpack it first.")
+            raise FileRefused(FileCode.OTHER_FORMAT, f"{where} holds no text but {_named(inner)}; unpack it first.")
         for piece in _as_utf8(first, pieces):
             tell(max(file.tell() - opened.begins, 0))
             yield piece
@@ -105,7 +105,12 @@ def text_begins(opened: Opened) -> int | None:
 
 
 def _named(kind: FileKind | Wrapping | str) -> str:
-    return kind.value if isinstance(kind, FileKind | Wrapping) else kind
+    """With its article."""
+    name = kind.value if isinstance(kind, FileKind | Wrapping) else kind
+    return f"{'an' if name.startswith(_AN) else 'a'} {name}"
+
+
+_AN = ("Arrow", "HDF5", "SQLite", "xlsx", "xz")
 
 
 def _is_workbook(start: bytes) -> bool:

@@ -54,7 +54,7 @@ def _read(table: Path | IO[bytes]) -> Iterator[Record | Notice]:
     except (FileRefused, MemoryError):
         raise
     except (pa.ArrowException, OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        said = str(error).splitlines()[0] if str(error) else type(error).__name__
+        said = str(error).splitlines()[0].rstrip(".") if str(error) else type(error).__name__
         raise FileRefused(
             FileCode.BROKEN_PARQUET, f"The Parquet file cannot be read: {said}. Write it again."
         ) from error

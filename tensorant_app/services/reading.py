@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import chain, islice
@@ -87,7 +87,7 @@ class Reading:
         raw = self._records(self.opened)
         probe = _Probe(raw)
         if self.mapping is None:
-            self.mapping = probe.mapping(self.layout, self.kind)
+            self.mapping = probe.mapping(self.layout, self.kind, self.tally.columns)
             if probe.is_spent:
                 self.tally = Tally()
                 raw, probe.seen = self._records(self.opened), []
@@ -203,7 +203,7 @@ def read_beginning(path: Path, *, with_images: bool = False) -> Beginning:
     try:
         reading.opened = open_file(path)
         probe = _Probe(reading._records(reading.opened))
-        mapping = probe.mapping(None, reading.kind)
+        mapping = probe.mapping(None, reading.kind, reading.tally.columns)
         if with_images and not reading.opened.images:
             probe.require_no_paths(mapping)
         error = next((found for found in probe.seen if isinstance(found, FileError)), None)
@@ -254,8 +254,8 @@ class _Probe:
             if isinstance(found, FileError) or len(self.seen) == PROBE_ROWS:
                 break
 
-    def mapping(self, layout: Layout | None, kind: FileKind | None) -> ColumnMapping:
-        """The layout of the first row that can be trained in it, or else of the first row that has one.
+    def mapping(self, layout: Layout | None, kind: FileKind | None, header: Sequence[str] = ()) -> ColumnMapping:
+        """The layout of the first row that can be trained in it, or else of the first row or the header that has one.
 
         Raises `FileRefused` where no layout fits.
         """
@@ -277,10 +277,14 @@ class _Probe:
             raise FileRefused(FileCode.PREFERENCES, _PREFERENCES)
         if self.objects:
             code, said = _no_layout(self.objects[0], layout)
-            raise FileRefused(code, said + self._left_out())
+            raise FileRefused(code, said + _inside(self.objects[0]) + self._left_out())
+        if self.seen and isinstance(self.seen[0], FileError):
+            raise FileRefused(self.seen[0].code, self.seen[0].message)
         if self._first_fault and not any(isinstance(found, FileError) for found in self.seen):
             self._require_rows(*self._first_fault)
-        return ColumnMapping(Layout.CHAT, {"messages": "messages"})
+        return (
+            _named_by(header, layout) if header and self.seen else ColumnMapping(Layout.CHAT, {"messages": "messages"})
+        )
 
     def require_no_paths(self, mapping: ColumnMapping) -> None:
         """Of a file that came without images: no row can be trained that names one."""
@@ -326,7 +330,9 @@ class _Probe:
         if not self._is_json:
             said = f"No row is a JSON object; of line {first.line}: {end}"
             raise FileRefused(
-                FileCode.NOT_JSONL, f'{said} Put one whole object such as {{"messages": [...]}} on each line.'
+                FileCode.NOT_JSONL,
+                f'{said} Put one whole object such as {{"messages": [...]}} on each line. A table needs a header, and commas, '
+                "semicolons or tabs.",
             )
 
 
@@ -335,12 +341,29 @@ _EMPTY = "The file is empty; put at least one example into it."
 _HEADER_ALONE = "The file has a header and no row; put at least one example into it."
 _TOO_LARGE = "The file needs more memory than an import may take. Split it, or write JSON Lines."
 _PREFERENCES = (
-    "The file holds preferences (a chosen and a rejected reply). Training on preferences comes later; "
-    "choose a file with one reply to learn in each row."
+    "The file holds preferences (a chosen and a rejected reply, or a verdict of true or false on each reply). Training on "
+    "preferences comes later; choose a file with one reply to learn in each row."
 )
 
 
-def _no_layout(row: dict[str, object], layout: Layout | None) -> tuple[FileCode, str]:
+def _inside(row: Mapping[str, object]) -> str:
+    """Rows may lie in a field of another object, as some services hand them out."""
+    for key, value in row.items():
+        inner = value[0] if isinstance(value, list) and value else value
+        if isinstance(inner, dict) and recognise(inner):
+            return f" Rows of a known layout lie inside {show(key)}: write each of them as a row of the file."
+    return ""
+
+
+def _named_by(header: Sequence[str], layout: Layout | None) -> ColumnMapping:
+    """Of a table in which no row fits the header."""
+    mapping = recognise(header)
+    if mapping is None or layout not in (None, mapping.layout):
+        raise FileRefused(*_no_layout(dict.fromkeys(header), layout))
+    return mapping
+
+
+def _no_layout(row: Mapping[str, object], layout: Layout | None) -> tuple[FileCode, str]:
     if layout is None:
         return FileCode.UNKNOWN_LAYOUT, _unknown(row)
     info = LAYOUTS[layout]
@@ -355,7 +378,7 @@ def _not_sent(path: str) -> str:
     )
 
 
-def _unknown(row: dict[str, object]) -> str:
+def _unknown(row: Mapping[str, object]) -> str:
     return (
         f"The rows hold {show_keys(row)}, which is no layout that is known: messages, conversations, "
         "instruction and output, or prompt and completion. Say which columns hold the question and the reply."

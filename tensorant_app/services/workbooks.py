@@ -15,7 +15,8 @@ from tensorant_app.domain.data_codes import FileCode, RowCode
 from tensorant_app.domain.datasets import Record, RowError
 from tensorant_app.domain.file_kinds import MIB, WORKBOOK_LIMIT, WORKBOOK_TEXTS_LIMIT
 from tensorant_app.domain.json_lines import Tally
-from tensorant_app.domain.tables import header_fault
+from tensorant_app.domain.tables import column_names, header_fault
+from tensorant_app.domain.wording import count
 from tensorant_app.services.containers import FileRefused, too_much, unpacked_limit
 
 
@@ -93,14 +94,15 @@ def _read_sheet(sheet: Any, formulas: Any, tally: Tally) -> Iterator[Record | Ro
         if not values:
             tally.blank_lines += 1
         elif not names:
-            if refusal := header_fault([str(name) if name is not None else "" for name in values]):
+            names = column_names([str(name) if name is not None else "" for name in values])
+            if refusal := header_fault(names):
                 raise FileRefused(FileCode.BROKEN_TABLE, f"{refusal} The header stands in row {line} of the sheet.")
-            names = [str(name) for name in values]
+            tally.columns = tuple(names)
         else:
             row += 1
             faults = [*_cell_faults(row, line, names, (cells, written))]
             if len(values) > len(names):
-                end = f"it has {len(values)} cells, and the header has {len(names)} columns."
+                end = f"it has {count(len(values), 'cell')}, and the header has {count(len(names), 'column')}."
                 faults.insert(0, RowError(row, line, "", RowCode.BAD_CELLS, f"Row {row} (line {line}): {end}"))
             if faults:
                 yield from faults
@@ -134,4 +136,10 @@ def _trimmed(cells: Sequence[Any], written: Sequence[Any]) -> list[Any]:
 
 def _plain(cell: Any) -> object:
     is_moment = isinstance(cell, datetime.date | datetime.time | datetime.timedelta)
-    return (cell.isoformat() if hasattr(cell, "isoformat") else str(cell)) if is_moment else cell
+    if is_moment:
+        return cell.isoformat() if hasattr(cell, "isoformat") else str(cell)
+    return _ESCAPE.sub(lambda found: chr(int(found[1], 16)), cell) if isinstance(cell, str) and "_x" in cell else cell
+
+
+_ESCAPE = re.compile("_x([0-9A-Fa-f]{4})_")
+"""How a workbook writes signs that XML does without, such as _x000D_ for a carriage return."""

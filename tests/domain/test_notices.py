@@ -38,6 +38,7 @@ ODD = {
     "a\u202eb": NoticeCode.INVISIBLE,
     "a\x07b": NoticeCode.CONTROL_CHARACTER,
     "a\x92b": NoticeCode.CONTROL_CHARACTER,
+    "caf\ufffd": NoticeCode.CONTROL_CHARACTER,
     "a<br/>b": NoticeCode.HTML,
     '<a href="x">b</a>': NoticeCode.HTML,
     "a&nbsp;b": NoticeCode.HTML,

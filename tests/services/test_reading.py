@@ -209,6 +209,73 @@ def test_a_table_counts_rows_and_not_lines(tmp_path: Path) -> None:
     assert reading.tally.blank_lines == 1
 
 
+HEADERS: dict[str, tuple[bytes | str, str]] = {
+    "an index without a name": (",question,answer\n0,a,b\n1,c,d\n", "csv"),
+    "an index without a name, in quotation marks": ('"";"question";"answer"\n"1";"a";"b"\n"2";"c";"d"\n', "semicolons"),
+    "blank columns at the end": ("question,answer,,\na,b,,\nc,d\n", "csv"),
+    "a line for spreadsheet programs": ("sep=;\r\nquestion;answer\r\na;b\r\nc;d\r\n", "semicolons"),
+    "capital letters": ("Question\tAnswer\na\tb\nc\td\n", "tsv"),
+    "an empty column before the first": (
+        workbook((None, "question", "answer"), (None, "a", "b"), (None, "c", "d")),
+        "xlsx",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_a_header_as_programs_write_it_names_the_columns(name: str, tmp_path: Path) -> None:
+    body, kind = HEADERS[name]
+
+    found, reading = read(write(tmp_path, "file", body))
+
+    assert said(found) == [("a", "b"), ("c", "d")]
+    assert faults(found) == []
+    assert reading.format == f"prompt_completion:{kind}"
+
+
+def test_a_cell_under_no_name_is_named_and_not_left_out(tmp_path: Path) -> None:
+    found, _ = read(write(tmp_path, "file.csv", ",prompt,completion,\n7,a,b,\n8,c,d,not sure\n"))
+
+    assert said(found) == [("a", "b")]
+    assert faults(found) == [(2, 3, "", RowCode.BAD_CELLS)]
+    assert isinstance(found[0], Row)
+    assert json.loads(found[0].example)["column 1"] == "7"
+
+
+def test_a_table_in_which_no_row_fits_is_still_told_by_its_header(tmp_path: Path) -> None:
+    found, reading = read(write(tmp_path, "file.tsv", 'prompt\tcompletion\n"a" is\tb\n"c" is\td\n'))
+
+    assert reading.format == "prompt_completion:tsv"
+    assert [code for *_, code in faults(found)] == [RowCode.BAD_CELLS] * 2
+    titled = refusal(write(tmp_path, "titled.xlsx", workbook(("Export of May",), ("prompt", "completion"), ("a", "b"))))
+    assert titled.code is FileCode.UNKNOWN_LAYOUT
+    assert '"Export of May"' in titled.message
+
+
+def test_escapes_of_a_workbook_are_the_signs_that_they_stand_for(tmp_path: Path) -> None:
+    rows = (("a_x000D_\nb", "my_x_y"), ("_x005F_x000D_", "_x000a_"), ("c", "a_x0007_b"))
+
+    found, _ = read(write(tmp_path, "file.xlsx", workbook(("prompt", "completion"), *rows)))
+
+    assert said(found) == [("a\r\nb", "my_x_y"), ("c", "a\ab")]
+    assert faults(found) == [(2, 3, "completion", RowCode.EMPTY_REPLY)]
+
+
+INSIDE: dict[str, object] = {
+    "a list under a name": {"data": CHATS},
+    "a list beside other things": {"version": 1, "train": CHATS},
+    "rows in rows": [{"row_idx": n, "row": row} for n, row in enumerate(CHATS)],
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_rows_inside_of_something_else_are_refused_with_their_place(name: str, tmp_path: Path) -> None:
+    error = refusal(write(tmp_path, "file.json", json.dumps(INSIDE[name])))
+
+    assert error.code is FileCode.UNKNOWN_LAYOUT
+    assert "Rows of a known layout lie inside" in error.message
+
+
 def test_bytes_that_are_not_utf_8_are_named_where_they_stand(tmp_path: Path) -> None:
     line = json.dumps(chat("x", "caf#"))
     bad = line.replace("#", "é").encode("latin-1")
@@ -327,6 +394,101 @@ def test_alpaca_joins_instruction_and_input_and_keeps_history(tmp_path: Path) ->
         ("input", RowCode.BAD_CONTENT),
         ("output", RowCode.EMPTY_REPLY),
     }
+
+
+WELL_KNOWN: dict[str, tuple[dict[str, object], list[str]]] = {
+    "a system text beside messages": (
+        {"system": "Be brief.", "messages": CHATS[0]["messages"]},
+        ["Be brief.", *PAIRS[0]],
+    ),
+    "a system text in parts": (
+        {"system": [{"type": "text", "text": "Be brief."}], "messages": CHATS[0]["messages"]},
+        ["Be brief.", *PAIRS[0]],
+    ),
+    "the same system text twice": (
+        {"system": "S", "messages": [{"role": "system", "content": "S"}, *CHATS[0]["messages"]]},
+        ["S", *PAIRS[0]],
+    ),
+    "an instruction with its context": (
+        {"instruction": "Who built it?", "context": "Anna built the pier.", "response": "Anna.", "category": "qa"},
+        ["Who built it?\n\nAnna built the pier.", "Anna."],
+    ),
+    "a question with its context": (
+        {"answer": "SELECT n FROM t", "question": "How many?", "context": "CREATE TABLE t (n INT)"},
+        ["How many?\n\nCREATE TABLE t (n INT)", "SELECT n FROM t"],
+    ),
+    "a system prompt": (
+        {"id": "a.1", "system_prompt": "Be brief.", "question": "Why?", "response": "So."},
+        ["Be brief.", "Why?", "So."],
+    ),
+    "capital letters": ({"Instruction": "Sum up", "Input": "Long.", "Output": "Short."}, ["Sum up\n\nLong.", "Short."]),
+}
+
+
+@pytest.mark.parametrize("name", WELL_KNOWN)
+def test_nothing_that_a_well_known_layout_asks_with_is_left_out(name: str, tmp_path: Path) -> None:
+    row, texts = WELL_KNOWN[name]
+
+    (found,), _ = read(write(tmp_path, "file.jsonl", json.dumps(row)))
+
+    assert isinstance(found, Row)
+    example = json.loads(found.example)
+    assert [message["content"] for message in example["messages"]] == texts
+    assert "system" not in example
+
+
+def test_a_fault_beside_a_system_text_keeps_its_place(tmp_path: Path) -> None:
+    bad = {"system": 7, "messages": [*CHATS[0]["messages"], {"role": "user", "content": None}]}
+
+    found, _ = read(write(tmp_path, "file.json", json.dumps([CHATS[0], bad])))
+
+    assert [(path, code) for _, _, path, code in faults(found)] == [
+        ("system", RowCode.BAD_CONTENT),
+        ("messages[2].content", RowCode.BAD_CONTENT),
+        ("messages[2]", RowCode.LAST_NOT_REPLY),
+    ]
+
+
+@pytest.mark.parametrize("row", [CHATS[0], sharegpt(*PAIRS[0]), {"instruction": "a", "output": "b"}])
+@pytest.mark.parametrize("verdict", ["label", "kto_tag"])
+def test_a_reply_that_was_judged_bad_is_never_learned(row: dict[str, Any], verdict: str, tmp_path: Path) -> None:
+    judged = [{**row, verdict: True}, {**row, verdict: False}]
+
+    assert refusal(write(tmp_path, "file.json", json.dumps(judged))).code is FileCode.PREFERENCES
+    assert faults(read(write(tmp_path, "more.json", json.dumps([row, *judged])))[0]) == [
+        (2, 1, "", RowCode.PREFERENCE),
+        (3, 1, "", RowCode.PREFERENCE),
+    ]
+    assert faults(read(write(tmp_path, "classes.json", json.dumps([{**row, verdict: "roof"}])))[0]) == []
+
+
+NO_JSON_INSIDE = {
+    "messages as Python writes them": ({"messages": "[{'role': 'user'}]"}, "messages", "column 3"),
+    "turns that were cut off": ({"conversations": '[{"from": "human"'}, "conversations", "cut off"),
+    "arguments with a key twice": (
+        {"messages": [CHATS[0]["messages"][0], {"role": "assistant", "tool_calls": [{"function": {"name": "f", "arguments": '{"a": 1, "a": 2}'}}]}]},
+        "messages[1].tool_calls[0].function.arguments",
+        'the key "a" twice',
+    ),
+    "tools with a number that is none": ({**CHATS[0], "tools": '[{"name": "f", "x": NaN}]'}, "tools", "NaN"),
+    "a tool as text": ({**CHATS[0], "tools": ["wind"]}, "tools[0]", "no object"),
+    "a tool without a name": (
+        {**CHATS[0], "tools": [{"name": "f"}, {"type": "function", "function": {}}]},
+        "tools[1].function.name",
+        "name of its own",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NO_JSON_INSIDE)
+def test_a_text_that_is_no_json_inside_a_row_says_why(name: str, tmp_path: Path) -> None:
+    row, path, word = NO_JSON_INSIDE[name]
+
+    found, _ = read(write(tmp_path, "file.jsonl", json.dumps(row)))
+
+    assert [one.path for one in found if isinstance(one, RowError)] == [path]
+    assert isinstance(found[0], RowError)
+    assert word in found[0].message
 
 
 @pytest.mark.parametrize("history", ["an old question", {"a": 1}, 7])
@@ -457,6 +619,13 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "half of UTF-16": (LINES.encode("utf-16")[:-1], FileCode.OTHER_ENCODING, "UTF-16"),
     "PDF": (b"%PDF-1.7", FileCode.OTHER_FORMAT, "PDF document"),
     "bzip2": (b"BZh91AY", FileCode.OTHER_FORMAT, "bzip2"),
+    "a pointer in place of the data": (
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n",
+        FileCode.OTHER_FORMAT,
+        "a Git LFS pointer",
+    ),
+    "a web page": ("<!DOCTYPE html><html>Not found</html>", FileCode.OTHER_FORMAT, "web page"),
+    "an Arrow file": (b"ARROW1\0\0", FileCode.OTHER_FORMAT, "an Arrow file"),
     "a document": (
         zipped(("[Content_Types].xml", b""), ("word/document.xml", b"")),
         FileCode.OTHER_FORMAT,

@@ -9,6 +9,7 @@ import pytest
 from tests.tiny_base import CHATML, make_tiny_tokenizer
 from trainer.chat import Encoded, encode_example, encode_prompt, encode_reply, switches_of
 from trainer.errors import TrainerError
+from trainer.template import merge_system
 
 IM_END = 2
 STOPS = frozenset({IM_END})
@@ -125,6 +126,38 @@ def test_a_reply_that_the_template_drops_is_named_by_its_place() -> None:
         encode(CHATML.replace("message['content']", "message['content'] | replace('again', '')"), TWO_TURNS)
 
     assert (lost_call.value.code, lost_reply.value.facts["turn"]) == ("row_error", 4)
+
+
+FIRST_SYSTEM_ALONE = (
+    "{% if messages[0].role == 'system' %}<|im_start|>system\n{{ messages[0].content }}<|im_end|>\n{% endif %}"
+    "{% for m in messages if m.role != 'system' %}<|im_start|>{{ m.role }}\n{{ m.content | trim }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+"""As some real templates do, which refuse nothing."""
+
+
+def test_a_system_text_or_a_question_that_the_template_drops_is_named_by_its_place() -> None:
+    late = [*TWO_TURNS[:3], {"role": "system", "content": "Now be brief."}, *TWO_TURNS[3:]]
+    odd = CHATML.replace("message['content']", "message['content'] | replace('hi', '')")
+
+    with pytest.raises(TrainerError, match=r"messages\[3\]: .* leaves out this system text; .*merge_system") as lost:
+        encode(FIRST_SYSTEM_ALONE, late)
+    with pytest.raises(TrainerError, match=r"messages\[0\]: .* leaves out this question"):
+        encode(odd, HELLO)
+
+    assert lost.value.facts["turn"] == 3
+    assert learned(encode(FIRST_SYSTEM_ALONE, merge_system(late))[0]) == ["hello<|im_end|>", "again<|im_end|>"]
+    assert learned(encode(FIRST_SYSTEM_ALONE, [{"role": "user", "content": " hi \n"}, HELLO[1]])[0]) == [
+        "hello<|im_end|>"
+    ]
+
+
+def test_a_switch_that_the_template_takes_out_of_a_question_is_no_loss() -> None:
+    switched = CHATML.replace("message['content']", "message['content'] | replace(' /no_think', '')")
+
+    (one,) = encode(switched, [{"role": "user", "content": "hi /no_think"}, HELLO[1]])
+
+    assert learned(one) == ["hello<|im_end|>"]
 
 
 def test_tools_that_the_template_ignores_are_an_error() -> None:
