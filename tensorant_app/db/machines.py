@@ -79,6 +79,8 @@ class Machine(SQLModel, table=True):
     """What the last delete call met with; None where it was taken."""
     retry_at: datetime | None = None
     """The provider asked to be left alone until then, by its answer to a create or delete call."""
+    known_at: datetime | None = None
+    """The account's list showed it for the first time, or a delete call found it."""
     absent_since: datetime | None = None
     absent_looks: int = 0
     gone_since: datetime | None = None

@@ -55,6 +55,7 @@ class Known:
     provider_ids: Sequence[str]
     provider_id: str | None
     rate: HourlyRate | None
+    known_at: datetime | None
     container_began_at: datetime | None
     container_uptime: float | None
     absent_looks: int
@@ -276,7 +277,7 @@ def _change(row: Known, found: Sequence[Listed], at: datetime, last: datetime | 
     is_restarted = _is_restarted(row, sighting, last)
     is_first = bool(sighting.uptime) and row.container_began_at is None
     is_known = not is_restarted and _says_the_same(row, sighting) and row.state is not MachineState.ASKED
-    if is_known and not is_first:
+    if is_known and not is_first and row.known_at is not None:
         return None
     news = sighting.uptime if is_first or is_restarted else None
     container = (at - timedelta(seconds=news), news) if news else None
@@ -317,12 +318,14 @@ def _write(row: Machine, change: Change) -> None:
     was, row.presence = row.presence, seen.presence
     if is_new or row.seen_at is None or seen.presence is Presence.ABSENT:
         row.seen_at = seen.at
-    row.gone_since = (row.gone_since or seen.at) if seen.presence in {Presence.ABSENT, Presence.GONE} else None
+    is_gone = row.known_at is not None and seen.presence in {Presence.ABSENT, Presence.GONE}
+    row.gone_since = (row.gone_since or seen.at) if is_gone else None
     if seen.presence is Presence.ABSENT:
         row.absent_since = row.absent_since or seen.at
         row.absent_looks += 1
         return
     row.absent_since, row.absent_looks = None, 0
+    row.known_at = row.known_at or seen.at
     row.provider_status, row.provider_ids = seen.provider_status, list(seen.provider_ids)
     row.billed_ids = sorted({*row.billed_ids, *seen.provider_ids})
     if row.provider_id not in seen.provider_ids and len(seen.provider_ids) == 1:

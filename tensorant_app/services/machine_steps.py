@@ -15,7 +15,6 @@ from tensorant_app.domain import spend, watching
 from tensorant_app.domain.machines import (
     LATE,
     LIFECYCLE,
-    RENTED,
     MachineFacts,
     MachineReason,
     MachineState,
@@ -40,6 +39,7 @@ _PAST = (
     "held_at",
     "started_at",
     "seen_at",
+    "known_at",
     "container_began_at",
     "read_at",
     "stop_wanted_at",
@@ -69,7 +69,7 @@ def facts_of(machine: Machine | MachineView) -> MachineFacts:
         rate_limit=machine.rate_limit,
         deadline=machine.deadline,
         stop_wanted=machine.stop_wanted_at is not None,
-        was_up=machine.container_began_at is not None,
+        was_known=machine.known_at is not None,
     )
 
 
@@ -109,15 +109,8 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
 
 
 def _ended_at(machine: Machine, now: datetime) -> datetime:
-    """The moment that was proved now: the first look that did not find it.
-
-    Where the list may never have shown it, nobody knows when it ended: then it is the proof itself.
-    """
-    since = machine.gone_since
-    if since is None or machine.ask_sent_at is None:
-        return now
-    was_there = machine.container_began_at is not None or since - machine.ask_sent_at >= RENTED.grace
-    return min(since, now) if was_there else now
+    """The moment that was proved now: the first look that did not find what had been there."""
+    return min(machine.gone_since or now, now)
 
 
 def _audit_return(session: Session, machine: Machine) -> None:

@@ -13,7 +13,7 @@ from sqlmodel import Session
 from tensorant_app.db.session import unit_of_work
 from tensorant_app.domain.errors import TensorantError
 from tensorant_app.domain.machines import LIFECYCLE as MACHINE
-from tensorant_app.domain.machines import Presence
+from tensorant_app.domain.machines import MachineState, Presence
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.spend import GIVEN_UP
 from tensorant_app.providers.storage import FolderStore
@@ -250,9 +250,10 @@ class _Player:
     def _speak(self) -> None:
         """The next message, once the machine is there and its time has come; where none are written, a trainer that works."""
         machine = self.console.machine(self.run_id)
-        if machine is None or machine.held_at is None or machine.state in MACHINE.final:
+        if machine is None or machine.state in {MachineState.ASKED, *MACHINE.final}:
             return
-        is_up = machine.container_began_at is not None and machine.presence is Presence.PRESENT
+        is_there = machine.state is MachineState.HELD and machine.presence is Presence.PRESENT
+        is_up = is_there and machine.container_began_at is not None
         is_alone = not self.words and (not self.tape.has_trainer or machine.attempt > 1)
         if is_alone and is_up and machine.result is None:
             if machine.started_at is None and machine.status is None:

@@ -117,6 +117,7 @@ def _rent(
     if _is_checking(about):
         return
     wire.exists.add(str(about["pod"]))
+    wire.names[str(about["pod"])] = wire.our_name
     wire.began[str(about["pod"])] = began
     if about.get("released"):
         wire.ended_at[str(about["pod"])] = read_clock(str(about["released"]))
@@ -156,7 +157,7 @@ def _hold(session: Any, run_id: UUID, about: Any, began: datetime) -> None:
     # Of one that is still being launched nothing was heard yet.
     row.started_at = None if _state_of(about) is RunState.LAUNCHING else began
     row.provider_id, row.provider_ids, row.billed_ids = about["pod"], [about["pod"]], [about["pod"]]
-    row.presence, row.provider_status, row.seen_at = Presence.PRESENT, "RUNNING", began
+    row.presence, row.provider_status, row.seen_at, row.known_at = Presence.PRESENT, "RUNNING", began, began
 
 
 def _machine(session: Any, run_id: UUID) -> Machine:
@@ -179,7 +180,7 @@ def _is_checking(about: Any) -> bool:
 
 
 def _state_of(about: Any) -> RunState:
-    told = str(about.get("state", "training")).lower().replace("_", " ")
+    told = str(about.get("state", "training")).lower().replace("_", " ").replace("release failed", "releasing")
     if told.startswith("checking"):
         return RunState.LAUNCHING
     by_length = sorted(_STATES.items(), key=lambda pair: -len(pair[0]))

@@ -225,6 +225,73 @@ class TestARelease:
         assert gone.at <= "2026-11-03T12:17:00Z"
 
 
+class TestAYoungMachine:
+    """Within ten minutes of its create call."""
+
+    def test_that_was_listed_is_gone_when_three_looks_after_its_delete_agree(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+            says(f"GET {POD}", 200, pod("STARTING", None)),
+            says(f"DELETE {POD}", 204),
+            {**GONE, "after": "DELETE"},
+            events=["+2m: member cancels while the image is pulled", "+4m: look"],
+        )
+
+        late = played.at("+4m")
+        assert (late.label, late.badge, late.machine, late.slot_held) == ("Cancelled", "", "released", False)
+        assert (deletes(played), late.estimate) == (1, "0.04")
+
+    def test_above_its_price_limit_is_deleted_once_and_costs_seconds(self, tell: Any) -> None:
+        played = tell(
+            {**RUN, "list_price_limit": 1.0},
+            says("POST /v2/pods", 201, pod("PROVISIONING", None, cost=1.52)),
+            says(f"DELETE {POD}", 204),
+            {**GONE, "after": "DELETE"},
+            minutes=3,
+        )
+
+        assert (played.end.label, played.end.machine, played.end.estimate) == ("Failed", "released", "0.00")
+        assert "$1.52/h" in played.end.reason
+        assert (played.facts["posts"], deletes(played)) == (1, 1)
+
+    def test_that_nobody_ever_saw_may_still_show_up(self, tell: Any) -> None:
+        played = tell(
+            {**RUN, "list_price_limit": 1.0},
+            says("POST /v2/pods", 201, pod("PROVISIONING", None, cost=1.52)),
+            says(f"DELETE {POD}", 404, problem(404, "pod not found")),
+            GONE,
+            events=["+9m: look", "+12m: look"],
+        )
+
+        assert (played.at("+9m").slot_held, played.at("+12m").slot_held) == (True, False)
+        assert "nothing proves yet" in played.at("+9m").reason
+
+    def test_of_a_second_request_is_not_taken_for_the_first_ones(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 429, problem(429, "slow down"), headers={"Retry-After": "30"}, times=1),
+            says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+            says(f"GET {POD}", 200, pod(), repeat=True),
+            minutes=10,
+        )
+
+        assert (played.end.label, played.facts["posts"], deletes(played)) == ("Training", 2, 0)
+
+
+def test_a_console_that_comes_back_late_deletes_once_whichever_stop_is_first(tell: Any) -> None:
+    played = tell(
+        {**AT_WORK, "max_runtime_hours": 1},
+        says(f"GET {POD}", 200, pod(), repeat=True),
+        says(f"DELETE {POD}", 204),
+        {**GONE, "after": "DELETE"},
+        events=["the console is off from +30m to +3h"],
+    )
+
+    assert (played.end.label, played.end.machine, deletes(played)) == ("Needs recovery", "released", 1)
+    assert played.end.estimate == "3.60"
+
+
 class TestMoney:
     def test_a_late_bill_in_pieces_over_the_night_of_the_clocks_is_exact(self, tell: Any) -> None:
         def hour(start: str, amount: float, of: str = "pod_z1") -> dict[str, Any]:
@@ -282,9 +349,25 @@ class TestMoney:
         assert (cancelled.end.machine, cancelled.end.estimate) == ("released", "0.30")
 
     def test_a_machine_that_may_never_have_been_listed_costs_until_its_release_is_proved(self, tell: Any) -> None:
-        played = tell(RUN, says("POST /v2/pods", 201, pod("PROVISIONING", None)), GONE)
+        nothing = says(f"DELETE {POD}", 404, problem(404, "pod not found"))
+        played = tell(RUN, says("POST /v2/pods", 201, pod("PROVISIONING", None)), GONE, nothing)
 
         assert (played.facts["attempts"], played.end.machine, played.end.estimate) == (2, "released", "0.45")
+
+    def test_one_that_was_confirmed_absent_and_shows_up_costs_from_its_create_call(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", None, fault="connection reset"),
+            says("GET /v2/pods", 200, {"pods": []}, until="+20m"),
+            says("GET /v2/pods", 200, {"pods": [pod(cost=0.86)]}, until="DELETE 204"),
+            says("GET /v2/pods", 200, {"pods": []}),
+            says(f"DELETE {POD}", 204),
+            events=["+12m: member confirms that the Pod is absent"],
+        )
+
+        assert (played.at("confirms").machine, played.at("confirms").estimate) == ("absent", "0.00")
+        assert (played.end.label, played.end.machine, played.end.estimate) == ("Cancelled", "released", "0.29")
+        assert (played.facts["provider_id"], deletes(played)) == ("pod_z1", 1)
 
     def test_a_pod_that_has_exited_does_not_cost_as_one_that_computes(self, tell: Any) -> None:
         played = tell(

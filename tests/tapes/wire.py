@@ -34,8 +34,14 @@ class TapeTransport(httpx.BaseTransport):
         """Machines that the tape says are released at that time."""
         self.run_name, self.our_name = "", ""
         """How the tape calls the run's machine, and how the console does."""
+        self.names: dict[str, str] = {}
+        """By id: the name that its create call bore, which a tape does not write anew for a later attempt."""
         self.is_cut = False
         """No line leads here."""
+        self._sent = ""
+        """The name in the last create call."""
+        self._unanswered = ""
+        """The name of a create call whose answer named no machine: whatever shows up as the run's own bears it."""
         self._made: dict[str, Mapping[str, Any]] = {}
         self._was_listed: set[str] = set()
         self._told: dict[tuple[datetime, str, str], Reply | None] = {}
@@ -48,6 +54,7 @@ class TapeTransport(httpx.BaseTransport):
         if method == "POST" and path == "/v2/pods":
             body = json.loads(request.read())
             self.environments[body["name"]] = body["env"]
+            self._sent = body["name"]
         if method != "GET":
             self._told.clear()
         answer = self._list(request) if (method, path) == ("GET", "/v2/pods") else self._one(request)
@@ -60,25 +67,31 @@ class TapeTransport(httpx.BaseTransport):
         path = request.url.path
         reply = self._reply(request, path)
         is_create = request.method == "POST" and path == "/v2/pods"
-        if is_create and (reply is None or reply.status is None or reply.status >= 500):
+        is_lost = reply is not None and (
+            reply.status >= 500 if reply.status is not None else not _UNREACHABLE.search(reply.fault)
+        )
+        if is_create and is_lost:
             self._note_unknown()
         if reply is None:
             return self._unwritten(request)
-        answer = self._in_our_names(_answer(reply, request))
-        if is_create and answer.is_success:
+        if is_create and reply.status is not None and 200 <= reply.status < 300:
             self._note_made(reply.body)
-        return answer
+        pod_id = reply.body.get("id") if isinstance(reply.body, dict) else None
+        return self._in_our_names(_answer(reply, request), str(pod_id))
 
     def _note_made(self, body: Any) -> None:
         """An answer that names no machine leaves open which: those of the tape that bear the name may show themselves."""
         if isinstance(body, dict) and isinstance(body.get("id"), str):
             self.exists.add(body["id"])
             self._made[body["id"]], self.began[body["id"]] = body, self.now()
+            self.names[body["id"]] = self._sent
         else:
+            self._unanswered = self._sent
             self.exists |= self._of_our_name()
 
     def _note_unknown(self) -> None:
         """The answer was lost. A tape that tells of no list can only mean machines that it shows one by one."""
+        self._unanswered = self._sent
         if not self.tape.has("GET", "/v2/pods"):
             self.exists |= self._of_our_name()
 
@@ -109,7 +122,7 @@ class TapeTransport(httpx.BaseTransport):
         self._was_listed |= pods.keys()
         if is_first and own is None:
             pods |= self._untold()
-        shown = [self._whole({**pod, "name": self._in_ours(str(pod.get("name", "")))}) for pod in pods.values()]
+        shown = [self._whole(self._named(pod)) for pod in pods.values()]
         rest = {key: value for key, value in own.body.items() if key != "pods"} if own is not None else {}
         headers = dict(own.headers) if own is not None else {}
         return httpx.Response(200, json={**rest, "pods": shown}, headers=headers, request=request)
@@ -134,6 +147,9 @@ class TapeTransport(httpx.BaseTransport):
             found[pod_id] = {**bare, **self._made.get(pod_id, {}), **up}
         return found
 
+    def _named(self, pod: Mapping[str, Any]) -> dict[str, Any]:
+        return {**pod, "name": self._in_ours(str(pod.get("name", "")), str(pod.get("id", "")))}
+
     def _whole(self, pod: Mapping[str, Any]) -> dict[str, Any]:
         """With the environment that its create call gave it; of a machine of somebody else, none."""
         whole = {"env": dict(self.environments.get(pod["name"], {})), **pod}
@@ -142,12 +158,17 @@ class TapeTransport(httpx.BaseTransport):
             whole |= {"status": "TERMINATED", "runtime": None, "cost": 0}
         return whole
 
-    def _in_ours(self, text: str) -> str:
+    def _in_ours(self, text: str, pod_id: str = "") -> str:
         """Of the tape's name for this very machine, or a later attempt's; never of another that begins like it."""
-        return re.sub(rf"(?<![\w-]){re.escape(self.run_name)}(?!\w)", self.our_name, text) if self.run_name else text
+        if not self.run_name:
+            return text
+        own = self.names.get(pod_id) or self._unanswered or self.our_name
+        exact = rf"(?<![\w-]){re.escape(self.run_name)}(?![\w-])"
+        later = rf"(?<![\w-]){re.escape(self.run_name)}(?=-\d+(?![\w-]))"
+        return re.sub(later, self.our_name, re.sub(exact, own, text))
 
-    def _in_our_names(self, answer: httpx.Response) -> httpx.Response:
-        answer._content = self._in_ours(answer.text).encode()
+    def _in_our_names(self, answer: httpx.Response, pod_id: str = "") -> httpx.Response:
+        answer._content = self._in_ours(answer.text, pod_id).encode()
         return answer
 
     def _reply(self, request: httpx.Request, path: str) -> Reply | None:
@@ -174,8 +195,7 @@ class TapeTransport(httpx.BaseTransport):
         if path.endswith("/logs"):
             return httpx.Response(200, content=b"", request=request)
         if found := self._untold().get(path.removeprefix("/v2/pods/")):
-            whole = self._whole({**found, "name": self._in_ours(str(found["name"]))})
-            return httpx.Response(200, json=whole, request=request)
+            return httpx.Response(200, json=self._whole(self._named(found)), request=request)
         return httpx.Response(404, json={"title": "Not Found", "status": 404, "detail": "not found"}, request=request)
 
 
@@ -220,7 +240,9 @@ def usual_gpu(tape: Tape) -> dict[str, Any]:
         (r.body for r in tape.replies if r.method == "POST" and isinstance(r.body, dict) and "gpu" in r.body), {}
     )
     gpu = made.get("gpu") if isinstance(made.get("gpu"), dict) else {}
-    price = tape.run.get("cost") or tape.run.get("price") or made.get("cost") or _PRICE
+    told = tape.run.get("cost") or tape.run.get("price")
+    # Only a tape with a catalog of its own says that it cannot be had for the limit.
+    price = told or min(made.get("cost") or _PRICE, tape.run.get("list_price_limit") or 500)
     return {
         "id": gpu.get("id") or tape.run.get("gpu") or "NVIDIA L40S",
         "name": "L40S",
