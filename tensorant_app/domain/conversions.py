@@ -37,7 +37,7 @@ class Converted:
 
     def source_path(self, path: str) -> str:
         """A path of the example as the row's author knows it."""
-        found = _MESSAGE_PATH.match(path)
+        found = MESSAGE_PATH.match(path)
         if found is None:
             for name, column in (("tools", self.tools), ("messages", self.messages)):
                 if path == name or path.startswith((f"{name}.", f"{name}[")):
@@ -53,7 +53,9 @@ class Converted:
         return f"{place.whole}.{rest}" if rest and place.keeps_rest else place.whole
 
 
-_MESSAGE_PATH = re.compile(r"messages\[(\d+)\]")
+MESSAGE_PATH = re.compile(r"messages\[(\d+)\]")
+CALL = "tool_calls[0].function"
+"""Where a call of the old form is stored."""
 
 
 def convert(row: Value, mapping: ColumnMapping) -> Converted:
@@ -117,7 +119,7 @@ def _chat_messages(messages: Sequence[object], column: str, made: Converted) -> 
         if call is not None and "tool_calls" not in plain:
             waiting, called = f"call_{n}", call.get("name") if isinstance(call, dict) else None
             plain["tool_calls"] = [{"id": waiting, "type": "function", "function": plain.pop("function_call")}]
-            fields["tool_calls[0].function"] = f"{whole}.function_call"
+            fields[CALL] = f"{whole}.function_call"
         elif call is not None:
             end = "stands beside tool_calls, and only those would be learned; keep one of them."
             made.faults.append((f"{whole}.function_call", RowCode.BAD_CALL, end))

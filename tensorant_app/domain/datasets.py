@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple
 
-from tensorant_app.domain.conversions import Converted, convert
+from tensorant_app.domain.conversions import CALL, MESSAGE_PATH, Converted, convert
 from tensorant_app.domain.copies import keys_of
 from tensorant_app.domain.data_codes import FileCode, NoticeCode, RowCode
 from tensorant_app.domain.examples import faults_of
@@ -49,7 +49,8 @@ class Row(NamedTuple):
     reply_length: int
     """Characters of the last reply."""
     places: str = ""
-    """JSON list of where each message's text stands in the row; empty where that is `messages[n].content`."""
+    """JSON list: of each message where its text stands in the row, or, with a dot at the end, where it stands itself, with
+    all its fields (or only its call of the old form); empty where that is `messages[n].`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +139,32 @@ def _error(record: Record, path: str, code: RowCode, end: str) -> RowError:
 
 
 def _places_of(made: Converted) -> str:
-    places = [made.source_path(f"messages[{n}].content") for n in range(len(made.places))]
-    usual = [f"messages[{n}].content" for n in range(len(places))]
-    return "" if places == usual else json.dumps(places)
+    places = [
+        f"{place.fields.get(CALL, place.whole)}." if place.keeps_rest else made.source_path(f"messages[{n}].content")
+        for n, place in enumerate(made.places)
+    ]
+    return "" if places == usual_places(len(places)) else json.dumps(places)
+
+
+def usual_places(messages: int) -> list[str]:
+    """Of so many messages that stand in the file as they are stored."""
+    return [f"messages[{n}]." for n in range(messages)]
+
+
+def source_path(path: str, places: Sequence[str]) -> str:
+    """A path of a stored example as the file's author knows it, by the row's `places`."""
+    found = MESSAGE_PATH.match(path)
+    if found is None or int(found[1]) >= len(places):
+        return path
+    place, rest = places[int(found[1])], path[found.end() :]
+    if not place.endswith("."):
+        return place
+    whole = place.removesuffix(".")
+    if whole.endswith(_OLD_CALL):
+        if rest.startswith(f".{CALL}"):
+            return whole + rest.removeprefix(f".{CALL}")
+        whole = whole.removesuffix(_OLD_CALL)
+    return whole + rest
+
+
+_OLD_CALL = ".function_call"

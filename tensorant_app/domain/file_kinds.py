@@ -32,7 +32,7 @@ class Wrapping(StrEnum):
 KINDS: Mapping[FileKind, str] = {
     FileKind.JSON_LINES: "JSON Lines: one object on each line, ended by LF, CRLF or CR; blank lines are passed over",
     FileKind.JSON_ARRAY: "one JSON array of objects, read element by element",
-    FileKind.JSON_COLUMNS: "one JSON object of columns: lists of equal length, or objects with the same keys",
+    FileKind.JSON_COLUMNS: "one JSON object of columns: lists of equal length, or objects with the same keys; or of rows under names",
     FileKind.CSV: "comma-separated table with a header; quoted cells may hold commas, quotation marks and line ends",
     FileKind.TSV: "the same with tabs",
     FileKind.SEMICOLONS: "the same with semicolons",

@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping
 from tensorant_app.domain.data_codes import FileCode
 from tensorant_app.domain.datasets import FileError, Record
 from tensorant_app.domain.json_values import RepeatedKey, show
-from tensorant_app.domain.layouts import recognise
+from tensorant_app.domain.layouts import is_preference, recognise
+from tensorant_app.domain.tables import INDEX
 
 Columns = Mapping[str, object]
 
@@ -17,8 +18,13 @@ def is_one_row(value: Columns) -> bool:
     mapping = recognise(value)
     if mapping is None:
         return False
-    needed = [value[column] for column in mapping.columns.values()]
-    return any(isinstance(one, str) or (isinstance(one, list) and one and isinstance(one[0], dict)) for one in needed)
+    return any(_is_of_a_row(value[column]) for column in mapping.columns.values())
+
+
+def _is_of_a_row(one: object) -> bool:
+    """A text, messages, or a message in place of their list."""
+    is_message = isinstance(one, dict) and not one.keys().isdisjoint(("role", "from"))
+    return isinstance(one, str) or is_message or (isinstance(one, list) and bool(one) and isinstance(one[0], dict))
 
 
 def read_columns(value: Columns) -> Iterator[Record | FileError] | None:
@@ -29,6 +35,9 @@ def read_columns(value: Columns) -> Iterator[Record | FileError] | None:
         return iter([_uneven(f"the key {show(repeated[0])} stands twice")])
     if cells and all(isinstance(column, list) for column in cells):
         return _zipped({name: column for name, column in value.items() if isinstance(column, list)})
+    is_row = recognise(value) is not None or is_preference(value)
+    if cells and not is_row and all(isinstance(row, dict) and recognise(row) for row in cells):
+        return _under_names({name: row for name, row in value.items() if isinstance(row, dict)})
     if cells and all(isinstance(column, dict) and column for column in cells):
         return _by_key({name: column for name, column in value.items() if isinstance(column, dict)})
     return None
@@ -41,6 +50,11 @@ def _zipped(columns: Mapping[str, list[object]]) -> Iterator[Record | FileError]
         return
     for n, cells in enumerate(zip(*columns.values(), strict=True), start=1):
         yield Record(n, None, dict(zip(columns, cells, strict=True)))
+
+
+def _under_names(rows: Mapping[str, dict[str, object]]) -> Iterator[Record | FileError]:
+    for n, (name, row) in enumerate(rows.items(), start=1):
+        yield Record(n, None, row if INDEX in row else {INDEX: name, **row})
 
 
 def _by_key(columns: Mapping[str, dict[str, object]]) -> Iterator[Record | FileError]:

@@ -73,8 +73,15 @@ def _explain(error: json.JSONDecodeError) -> Fault:
     if "\n" in text:
         where = f"line {text.count(chr(10), 0, at) + 1} of the row, {where}"
     if at >= len(text) or error.msg.startswith("Unterminated"):
-        return "", RowCode.CUT_OFF, f"not JSON at {where}: the row ends in the middle; it was cut off."
+        return (
+            "",
+            RowCode.CUT_OFF,
+            f"not JSON at {where}: the row ends in the middle; it was cut off, or a line end in it is not written as \\n.",
+        )
     if error.msg.startswith("Extra data"):
+        first = text.lstrip(" \t\r\n")[0]
+        if first not in "{[":
+            return "", RowCode.NOT_JSON, f"not JSON at {where}: {_begins_with(first)}."
         return _what_follows(text[at:].strip(" \t\r\n"), where)
     return "", RowCode.NOT_JSON, f"not JSON at {where}: {_reason(error, text, at)}."
 
@@ -133,8 +140,12 @@ def _reason(error: json.JSONDecodeError, text: str, at: int) -> str:
     if error.msg.startswith("Invalid \\"):
         return r"a backslash begins no such sign; write \\ for a backslash"
     if at == 0:
-        return f"the row begins with {show(sign)}; a row is one object, which begins with {{"
+        return _begins_with(sign)
     return error.msg[:1].lower() + error.msg[1:]
+
+
+def _begins_with(sign: str) -> str:
+    return f"the row begins with {show(sign)}; a row is one object, which begins with {{"
 
 
 def _invisible(sign: str) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from html.entities import name2codepoint
 
 from tensorant_app.domain.data_codes import NoticeCode
-from tensorant_app.domain.datasets import Notice, Row, name_of
+from tensorant_app.domain.datasets import Notice, Row, name_of, source_path
 from tensorant_app.domain.images import STORED_NAME
 from tensorant_app.domain.json_values import is_blank, walk
 from tensorant_app.domain.tool_notices import call_notices
@@ -37,17 +37,6 @@ def texts_of(example: Mapping[str, object]) -> Iterator[tuple[str, str]]:
                 continue
             if STORED_NAME.fullmatch(value) is None:
                 yield f"{name}{path}", value
-
-
-def source_path(path: str, places: Sequence[str]) -> str:
-    """A path of the stored example as the file's author knows it."""
-    found = _MESSAGE.match(path)
-    if found is None or int(found[1]) >= len(places):
-        return path
-    return places[int(found[1])]
-
-
-_MESSAGE = re.compile(r"messages\[(\d+)\]")
 
 
 def _order_notices(messages: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, NoticeCode, str]]:
@@ -94,12 +83,16 @@ def _script_notices(messages: Sequence[Mapping[str, object]]) -> Iterator[tuple[
 
 
 def _asks_for_another(messages: Sequence[Mapping[str, object]]) -> bool:
-    """A translation is meant to be written otherwise, whoever says so in the row."""
+    """A translation, or a reply in a named language, is meant to be written otherwise, whoever says so in the row."""
     return any(_TRANSLATE.search(str(message.get("content"))[:_LOOK_AT]) for message in messages[:-1])
 
 
 _TRANSLATE = re.compile(
     r"(?i)translat|transliterat|traduc|tradui|übersetz|перевед|перевод|翻译|翻譯|翻訳|번역|ترجم|अनुवाद"
+    r"|\bin(?:to)? (?:arabic|bulgarian|chinese|english|farsi|french|german|greek|hebrew|hindi|italian|japanese|korean|mandarin|"
+    r"persian|portuguese|russian|serbian|spanish|thai|turkish|ukrainian|urdu)\b"
+    r"|\bauf (?:arabisch|chinesisch|deutsch|englisch|griechisch|japanisch|koreanisch|russisch|ukrainisch)\b"
+    r"|(?:по-|на )(?:английск|китайск|немецк|русск|украинск|японск)|用(?:英|中|日|俄|韩)|(?:英|中国|日本|韓国|ロシア)語で"
 )
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _SCRIPTS = {

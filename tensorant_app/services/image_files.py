@@ -9,10 +9,11 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from tensorant_app.domain.conversions import convert
 from tensorant_app.domain.data_codes import RowCode
-from tensorant_app.domain.datasets import Record, Row, RowError, name_of, store
+from tensorant_app.domain.datasets import Record, Row, RowError, name_of, source_path, store, usual_places
 from tensorant_app.domain.file_kinds import IMAGES_MOST
 from tensorant_app.domain.images import (
     column_of,
@@ -34,7 +35,8 @@ IMAGES, THUMBNAILS, IMAGE_NAMES = "images", "thumbnails", "image_names.json"
 
 
 class ImageReader:
-    """Looks at every image of every row; with a folder to `keep` them in, rows come out in their stored form."""
+    """Looks at every image of every row, which comes out in its stored form; images are kept where there is a folder to
+    `keep` them in."""
 
     def __init__(
         self, images: Images, keep: Path | None = None, tell: Callable[[int], None] = lambda taken: None
@@ -53,7 +55,7 @@ class ImageReader:
         if faults:
             places: list[str] = json.loads(row.places) if row.places else []
             yield from (_error(row, _in_file(path, places), code, end) for path, code, end in faults)
-        elif self._keep is None or not any(True for _ in given_images(example)):
+        elif not any(True for _ in given_images(example)):
             yield row
         else:
             placed = with_stored_images(example, lambda source: self._name_of(str(source)))
@@ -115,7 +117,7 @@ class ImageReader:
         """Decodes it, and keeps it once under the name of its content."""
         if self._keep is None:
             look(data)
-            return ""
+            return f"{hashlib.sha256(data).hexdigest()}.png"
         cleaned = clean(data)
         digest = hashlib.sha256(cleaned.data).hexdigest()
         name = f"{digest}.{cleaned.suffix}"
@@ -143,10 +145,8 @@ _PLACE = re.compile(r"messages\[(\d+)\]\.content")
 def _in_file(path: str, places: Sequence[str]) -> str:
     """A path of the conversation as the row's author knows it."""
     found = _PLACE.match(path)
-    if found is None or int(found[1]) >= len(places):
-        return path
-    place = places[int(found[1])]
-    return place + path[found.end() :] if place.endswith("content") else place
+    place = places[int(found[1])] if found is not None and int(found[1]) < len(places) else ""
+    return place + path[found.end() :] if found and place.endswith("content") else source_path(path, places)
 
 
 def _error(row: Record | Row, path: str, code: RowCode, end: str) -> RowError:
@@ -154,8 +154,19 @@ def _error(row: Record | Row, path: str, code: RowCode, end: str) -> RowError:
 
 
 def replace_row(row: Row, example: dict[str, object]) -> Row:
-    """The same row with another content; what its texts were called in the file stays."""
-    return store(Record(row.row, row.line, b""), example, row.places)
+    """The same row with its images in parts of their own; what its texts were called in the file stays."""
+    before, after = (_contents(one) for one in (json.loads(row.example), example))
+    places = json.loads(row.places) if row.places else usual_places(len(before))
+    for n, (old, new) in enumerate(zip(before, after, strict=True)):
+        is_divided = isinstance(old, str) or (isinstance(old, list) and len(old) != len(new))
+        if isinstance(new, list) and is_divided and places[n].endswith("."):
+            places[n] += "content"
+    told = "" if places == usual_places(len(places)) else json.dumps(places)
+    return store(Record(row.row, row.line, b""), example, told)
+
+
+def _contents(example: Mapping[str, Any]) -> list[Any]:
+    return [message.get("content") for message in example["messages"]]
 
 
 def _decoded(source: str) -> bytes:

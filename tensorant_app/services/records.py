@@ -39,7 +39,11 @@ def read_records(pieces: Iterator[bytes], tally: Tally) -> tuple[FileKind, Itera
         return FileKind.JSON_ARRAY, _array(whole, text)
     header = text.split(b"\n", 1)[0].split(b"\r", 1)[0]
     separator = separator_of(header.decode(errors="replace")) or ("," if _is_column(header) else None)
-    if separator is None or any(map(_is_row, lines[:2] if _names_columns(header, separator) else lines)):
+    if (
+        separator is None
+        or b'{"' in header
+        or any(map(_is_row, lines[:2] if _names_columns(header, separator) else lines))
+    ):
         return FileKind.JSON_LINES, read_json_lines(whole, tally)
     return _KINDS[separator], _table(whole, separator, tally)
 

@@ -120,6 +120,8 @@ BROKEN_LINES = {
     "NUL in a text": (GOOD.replace("Hi", "a\0b"), "", RowCode.NOT_JSON, "NUL stands"),
     "a number that begins with 0": ('{"n": 007, ' + GOOD[1:], "", RowCode.NOT_JSON, "begins with no 0"),
     "a number that begins with a point": ('{"n": .5, ' + GOOD[1:], "", RowCode.NOT_JSON, "begins with a digit"),
+    "a row without its beginning": (GOOD[1:], "", RowCode.NOT_JSON, "the row begins with"),
+    "the end of a text over two lines": ('2"}]}', "", RowCode.NOT_JSON, 'begins with "2"'),
     "two objects on a line": (GOOD + " " + GOOD, "", RowCode.SEVERAL_VALUES, "line of its own"),
     "a text": ('"messages"', "", RowCode.NOT_OBJECT, "a text instead"),
     "NaN": ('{"score": NaN, ' + GOOD[1:], "score", RowCode.NOT_FINITE, "score"),

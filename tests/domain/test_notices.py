@@ -156,6 +156,9 @@ def test_a_reply_in_another_script_than_its_question_is_named() -> None:
     assert noticed(read(said("user", "When? " + russian), said("assistant", russian))) == []
     assert noticed(read(said("user", question), said("assistant", "Да."))) == []
     assert noticed(read(said("user", f"Translate into Russian: {question}"), said("assistant", russian))) == []
+    assert noticed(read(said("system", "Answer in Russian."), said("user", question), said("assistant", russian))) == []
+    assert noticed(read(said("user", f"Ответь по-английски: {russian}"), said("assistant", question))) == []
+    assert noticed(read(said("user", f"In a Russian shop. {question}"), said("assistant", russian))) == [mixed]
     code = "```python\nprint('the shop opens at nine')\n```"
     assert noticed(read(said("user", russian), said("assistant", code))) == []
 
@@ -172,3 +175,37 @@ def test_a_place_is_named_as_it_stands_in_the_file() -> None:
         ("conversations[0].value", NoticeCode.HTML),
         ("conversations[1].value", NoticeCode.PLACEHOLDER),
     }
+
+
+def test_a_call_is_named_where_the_file_has_it_whatever_stands_before() -> None:
+    wind = {"name": "wind", "parameters": {"type": "object", "properties": {"at": {"type": "number"}}}}
+    wrong = {"name": "wind", "arguments": '{"at": "pier"}'}
+    asked = said("user", "x")
+    rows = [
+        read(asked, said("assistant", None, tool_calls=[{"function": wrong}]), system="S", tools=[wind]),
+        read(asked, said("assistant", None, function_call=wrong), tools=[wind]),
+        read(
+            layout=Layout.PROMPT,
+            prompt=[asked],
+            completion=[said("assistant", "\u200bx", tool_calls=[{"function": wrong}])],
+            tools=[wind],
+        ),
+        read(
+            layout=Layout.SHAREGPT,
+            conversations=[
+                {"from": "human", "value": "x"},
+                {"from": "function_call", "value": json.dumps(wrong)},
+            ],
+            tools=[wind],
+        ),
+    ]
+
+    assert [noticed(row) for row in rows] == [
+        [("messages[1].tool_calls[0].function.arguments.at", NoticeCode.CALL_MISMATCH)],
+        [("messages[1].function_call.arguments.at", NoticeCode.CALL_MISMATCH)],
+        [
+            ("completion[0].tool_calls[0].function.arguments.at", NoticeCode.CALL_MISMATCH),
+            ("completion[0].content", NoticeCode.INVISIBLE),
+        ],
+        [("conversations[1].value", NoticeCode.CALL_MISMATCH)],
+    ]

@@ -272,6 +272,35 @@ def test_the_same_faults_are_found_in_a_zip_where_no_link_can_lie(tmp_path: Path
     assert [(e["row"], e["path"], e["code"]) for e in report.errors] == expected
 
 
+def test_rows_that_ask_the_same_of_other_images_repeat_nothing(tmp_path: Path) -> None:
+    files = {f"{colour}.png": picture(colour=colour) for colour in ("red", "blue")}
+    rows = [
+        {**chat("<image>What is it?", "A pier."), "images": ["red.png"]},
+        {**chat("<image>What is it?", "A pier."), "images": ["blue.png"]},
+        {**chat("<image>What is it?", "A boat."), "images": ["blue.png"]},
+        {**chat("<image>What  is it?", "A pier."), "images": "red.png"},
+        chat([{"type": "image", "image": "red.png"}, {"type": "text", "text": "What is it?"}], "A pier."),  # type: ignore[arg-type]
+    ]
+
+    report = data_check.check_file(pack(tmp_path / "rows.zip", rows, files), is_vision=True)
+
+    assert report.accepted == 5
+    assert [(w["row"], w["code"]) for w in report.warnings] == [(3, "contradiction"), (4, "copy"), (5, "duplicate")]
+
+
+def test_a_warning_beside_an_image_stands_where_the_file_has_the_text(tmp_path: Path) -> None:
+    row = {**chat("<image>Ask mara.lind@example.org", "A pier <b>here</b>."), "images": ["red.png"]}
+
+    report = data_check.check_file(
+        pack(tmp_path / "rows.zip", [row], {"red.png": picture(colour="red")}), is_vision=True
+    )
+
+    assert [(w["path"], w["code"]) for w in report.warnings] == [
+        ("messages[0].content", "email"),
+        ("messages[1].content", "html"),
+    ]
+
+
 def test_a_path_that_is_long_is_told_by_its_end(tmp_path: Path) -> None:
     path = write(tmp_path, {**chat("<image>?", "a"), "images": ["photos/" * 30 + "0001.png"]})
     (tmp_path / "images").mkdir()

@@ -123,6 +123,7 @@ FILES: dict[str, tuple[bytes | str, str]] = {
         ),
         "alpaca:json-columns",
     ),
+    "rows under names": (json.dumps({"7f": CHATS[0], "a0": CHATS[1]}), "chat:json-columns"),
     "ShareGPT": (json.dumps([sharegpt(*pair) for pair in PAIRS]), "sharegpt:json-array"),
     "Alpaca": (
         "".join(json.dumps({"instruction": q, "input": "", "output": a}) + "\n" for q, a in PAIRS),
@@ -187,6 +188,12 @@ def test_one_row_over_several_lines_or_on_one_is_a_row_and_no_columns(tmp_path: 
         found, _ = read(write(tmp_path, "file.json", body))
 
         assert said(found) == PAIRS[:1]
+
+
+def test_a_message_in_place_of_messages_is_one_bad_row(tmp_path: Path) -> None:
+    found, _ = read(write(tmp_path, "file.json", json.dumps({"messages": CHATS[0]["messages"][0]})))
+
+    assert faults(found) == [(1, 1, "messages", RowCode.NO_MESSAGES)]
 
 
 def test_unicode_line_ends_inside_a_text_end_no_row(tmp_path: Path) -> None:
@@ -309,6 +316,47 @@ def test_a_broken_element_of_an_array_spoils_no_other(tmp_path: Path) -> None:
         found[-1].message
         == f"Row 7 (line {body.count(chr(10)) + 1}): a comma too many before ] at the end of the array."
     )
+
+
+def in_lines(*elements: str) -> str:
+    return "[\n  " + ",\n  ".join(elements) + "\n]\n"
+
+
+A, B, C = (json.dumps(chat(*pair)) for pair in (*PAIRS, ("Who?", "Anna.")))
+BROKEN_ARRAYS: dict[str, tuple[str, list[int], list[tuple[int, int, RowCode]]]] = {
+    "a comma too few": (f"[{A}\n{B},\n{C}]", [1, 3], [(2, 2, RowCode.NOT_JSON)]),
+    "a comma too many": (f"[{A},,\n{B}]", [1, 3], [(2, 1, RowCode.NOT_JSON)]),
+    "a comma first": (f"[,{A},{B}]", [2, 3], [(1, 1, RowCode.NOT_JSON)]),
+    "a brace too many": (in_lines(A, B + "}", C), [1, 3], [(2, 3, RowCode.NOT_JSON)]),
+    "a brace too few": (in_lines(A, B[:-1], C), [1, 3], [(2, 3, RowCode.CUT_OFF)]),
+    "a bracket too few": (in_lines(A, B[:-2] + "}", C), [1, 3], [(2, 3, RowCode.NOT_JSON)]),
+    "a comment": (f"[{A},\n// checked by Mara, twice\n{B}\n# {{\n]", [1, 3], [(2, 2, RowCode.NOT_JSON), (4, 4, RowCode.NOT_JSON)]),
+    "a text over two lines": (in_lines(A, B.replace("Zwei", "Zwei\n"), C), [1, 3], [(2, 3, RowCode.NOT_JSON)]),
+    "a text without its end": (in_lines(A, B.replace('"}]', "}]"), C), [1, 3], [(2, 3, RowCode.CUT_OFF)]),
+    "a text without its end over lines": (
+        json.dumps([*map(json.loads, (A, B, C))], indent=1).replace('"Gr\\u00f6\\u00dfe?"', '"Gr\\u00f6\\u00dfe?'),
+        [1, 3],
+        [(2, 14, RowCode.NOT_JSON)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", BROKEN_ARRAYS)
+def test_an_array_that_is_broken_in_one_place_loses_no_other_row(name: str, tmp_path: Path) -> None:
+    body, good, bad = BROKEN_ARRAYS[name]
+
+    found, _ = read(write(tmp_path, "file.json", body))
+
+    assert [row.row for row in found if isinstance(row, Row)] == good
+    assert [(row, line, code) for row, line, _, code in faults(found)] == bad
+
+
+def test_an_array_in_which_nothing_tells_where_the_next_row_begins_is_refused(tmp_path: Path) -> None:
+    for body in (f"[{A}, {B.replace('Zwei', chr(10))}, {C}]", f"[{A}; {B}]", f'[{A} "x", {B}]'):
+        error = refusal(write(tmp_path, "file.json", body))
+
+        assert error.code is FileCode.BROKEN_ARRAY
+        assert "Line 1" in error.message
 
 
 def test_an_array_that_was_cut_off_says_so(tmp_path: Path) -> None:
@@ -596,6 +644,11 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
         FileCode.PREFERENCES,
         "later",
     ),
+    "a chosen row and a rejected one": (
+        json.dumps({"chosen": CHATS[0], "rejected": CHATS[1]}),
+        FileCode.PREFERENCES,
+        "later",
+    ),
     "judged completions": (
         json.dumps({"prompt": "a", "completion": "b", "label": False}),
         FileCode.PREFERENCES,
@@ -619,6 +672,8 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     "half of UTF-16": (LINES.encode("utf-16")[:-1], FileCode.OTHER_ENCODING, "UTF-16"),
     "PDF": (b"%PDF-1.7", FileCode.OTHER_FORMAT, "PDF document"),
     "bzip2": (b"BZh91AY", FileCode.OTHER_FORMAT, "bzip2"),
+    "JSON behind a name": (f"data = {json.dumps(CHATS)};", FileCode.NOT_JSONL, 'begins with "d"'),
+    "a sequence of JSON texts": ("".join(f"\x1e{json.dumps(row)}\n" for row in CHATS), FileCode.NOT_JSONL, "u001e"),
     "a pointer in place of the data": (
         "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 9\n",
         FileCode.OTHER_FORMAT,
