@@ -84,7 +84,7 @@ class Machine(SQLModel, table=True):
     absent_since: datetime | None = None
     absent_looks: int = 0
     gone_since: datetime | None = None
-    """The first of the looks in a row that did not find it, or found it terminated; a delete call changes nothing in it."""
+    """It was there until then, by the looks in a row that did not find it, or found it terminated."""
     deadline: datetime
     """By then its work must have ended; ten minutes later it is released whatever it says."""
     words_seq: int = 0

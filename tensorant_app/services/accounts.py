@@ -39,6 +39,7 @@ _SLACK = timedelta(seconds=30)
 """Uptimes are rounded and late: only one that is shorter by more than this is a new start."""
 _LAG = timedelta(seconds=5)
 """A container that began so shortly before the last look may not have been shown by it."""
+_LATELY = timedelta(minutes=1)
 _LONGEST_QUIET = timedelta(hours=1)
 _LIVE = frozenset(MachineState) - LIFECYCLE.final
 
@@ -77,6 +78,8 @@ class Change:
     """When its container began and the uptime that said so, where that is news."""
     wakes: bool
     """Its job has something to do at once."""
+    seen_last: datetime | None = None
+    """The look before, where it was lately enough to tell when a machine that is missing now was still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,7 +276,8 @@ def _change(row: Known, found: Sequence[Listed], at: datetime, last: datetime | 
         is_going = row.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}
         if is_going and row.release_sent_at is None:
             return None
-        return Change(row.id, sighting, False, None, wakes=row.state is not MachineState.ASKED)
+        lately = last if last is not None and at - _LATELY <= last <= at else None
+        return Change(row.id, sighting, False, None, wakes=row.state is not MachineState.ASKED, seen_last=lately)
     is_restarted = _is_restarted(row, sighting, last)
     is_first = bool(sighting.uptime) and row.container_began_at is None
     is_known = not is_restarted and _says_the_same(row, sighting) and row.state is not MachineState.ASKED
@@ -319,7 +323,7 @@ def _write(row: Machine, change: Change) -> None:
     if is_new or row.seen_at is None or seen.presence is Presence.ABSENT:
         row.seen_at = seen.at
     is_gone = row.known_at is not None and seen.presence in {Presence.ABSENT, Presence.GONE}
-    row.gone_since = (row.gone_since or seen.at) if is_gone else None
+    row.gone_since = (row.gone_since or _gone_at(row, change)) if is_gone else None
     if seen.presence is Presence.ABSENT:
         row.absent_since = row.absent_since or seen.at
         row.absent_looks += 1
@@ -334,6 +338,13 @@ def _write(row: Machine, change: Change) -> None:
     if change.container is not None:
         row.container_began_at, row.container_uptime = change.container
     row.boots += change.is_restarted
+
+
+def _gone_at(row: Machine, change: Change) -> datetime:
+    """When it ended, as near as anybody knows: after it was seen last, and after a delete call that it answers to."""
+    at = change.sighting.at
+    known = [then for then in (change.seen_last, row.release_sent_at) if then is not None and then <= at]
+    return max(known) if change.seen_last is not None else at
 
 
 def _take_back(session: Session, account_id: UUID, unclaimed: Mapping[str, Sequence[Listed]], now: datetime) -> None:

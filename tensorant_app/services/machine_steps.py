@@ -109,7 +109,7 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
 
 
 def _ended_at(machine: Machine, now: datetime) -> datetime:
-    """The moment that was proved now: the first look that did not find what had been there."""
+    """The moment that was proved now."""
     return min(machine.gone_since or now, now)
 
 

@@ -28,6 +28,8 @@ class Act(StrEnum):
     """No line leads from the console to the provider, for a time."""
     CLOCK = "clock"
     """The server's clock is set."""
+    WATCH = "watch"
+    """Somebody has the run's page open, so that its machine is heard often."""
     FINISH = "finish"
     """The trainer ends well."""
 
@@ -36,6 +38,7 @@ _WHO = r"\b(owner|admin|member|user|operator|person|somebody|someone|colleague|t
 _SERVER = r"\b(console|server|worker|supervisor|laptop|computer|process(es)?|redis|database)\b.*"
 _PATTERNS: tuple[tuple[Act, str], ...] = (
     (Act.FINISH, r"^finished$"),
+    (Act.WATCH, r"\b(opens?|watch(es)?|looks? at)\b.*\bpage\b"),
     (Act.CONFIRM_ABSENT, r"confirm\w*\b.*\babsent"),
     (Act.RETRY_CLEANUP, r"retr(y|ies)\b.*\bclean"),
     (

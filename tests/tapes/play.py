@@ -39,8 +39,8 @@ _MOST_AFTER = timedelta(hours=12)
 _MOST_BILLS = timedelta(hours=60)
 """for replies about the bill, which is asked for seldom, this much."""
 _PAST_DEADLINE = timedelta(minutes=20)
-_READ_LATE = timedelta(minutes=6)
-"""A result is read at the latest so long after it was written."""
+_WATCHED, _FINISHED = timedelta(seconds=25), timedelta(seconds=8)
+"""So long before the time at which a tape says that its machine was released, somebody looks, and its trainer ends."""
 _LONGER = 6.0
 """Hours that a person adds who resumes with a longer limit."""
 _QUIET = frozenset({"connections.check", "offers.refresh"})
@@ -104,7 +104,11 @@ class _Player:
         turns = [Event(at, text, is_turn=True) for text in texts if (at := time_in(text, self.tape.starts))]
         released = self.tape.run.get("released")
         own = [Event(read_clock(str(released)), "released", is_turn=True)] if released else []
-        own += [Event(max(event.at - _READ_LATE, self.tape.starts), "finished") for event in own]
+        own += [
+            Event(max(event.at - early, self.tape.starts), text)
+            for event in own
+            for early, text in ((_WATCHED, "somebody looks at the run's page"), (_FINISHED, "finished"))
+        ]
         timed = [event for event in self.tape.events if event.after is None]
         waiting = [event for event in self.tape.events if event.after is not None]
         return sorted([*timed, *turns, *own], key=lambda event: event.at), waiting
@@ -208,6 +212,9 @@ class _Player:
         elif act is Act.RETRY_CLEANUP and machine is not None:
             machine_id = machine.id
             self._press(lambda session, caller, run_id: machine_actions.retry_cleanup(session, caller, machine_id))
+        elif act is Act.WATCH and machine is not None:
+            watched_id = machine.id
+            self._press(lambda session, caller, run_id: machine_actions.watch_machine(session, caller, watched_id))
         elif act is Act.SAVE_KEY:
             self.tape.note_word("new key")
             self.console.save_key("rpa_ANOTHERKEY000005678")
@@ -257,8 +264,8 @@ class _Player:
         is_alone = not self.words and (not self.tape.has_trainer or machine.attempt > 1)
         if is_alone and is_up and machine.result is None:
             if machine.started_at is None and machine.status is None:
-                self.trainer.train(machine, 1, self.clock().isoformat())
-            self.trainer.obey(machine, self.clock().isoformat())
+                self.trainer.train(machine, 1, self.console.now().isoformat())
+            self.trainer.obey(machine, self.console.now().isoformat())
         if not self.words:
             return
         self.word_due = self.word_due or self.words[0].at or self.clock() + _BETWEEN_WORDS
@@ -267,7 +274,7 @@ class _Player:
 
     def _say(self, machine: MachineView) -> None:
         says = self.words.pop(0).says
-        self.trainer.hear(machine, says, self.clock().isoformat())
+        self.trainer.hear(machine, says, self.console.now().isoformat())
         if re.search(r"container.*(restart|again)|exit", str(says.get("event", "")).lower()):
             # Of a machine that the tape tells nothing else of: its container begins anew.
             self.wire.began |= {pod: self.clock() for pod in self.wire.began}

@@ -330,12 +330,12 @@ class TestMoney:
             events=["+12m: the host is lost at step 17 of 60"],
         )
 
-        assert played.at("+12m").estimate == "0.24"
+        assert played.at("+12m").estimate == played.end.estimate == "0.24"
         assert (played.end.label, played.end.slot_held) == ("Failed", False)
         assert "second time at step 17 of 60" in played.end.reason
         assert "POST /v2/pods" not in played.calls
 
-    def test_a_machine_that_is_proved_gone_costs_until_it_was_not_found_any_more(self, tell: Any) -> None:
+    def test_a_machine_that_is_proved_gone_costs_until_it_was_seen_last_or_deleted(self, tell: Any) -> None:
         lost = tell(AT_WORK, says(f"GET {POD}", 200, pod(uptime=600), until="+12m"), GONE, minutes=20)
         cancelled = tell(
             AT_WORK,

@@ -43,6 +43,7 @@ class TapeTransport(httpx.BaseTransport):
         self._unanswered = ""
         """The name of a create call whose answer named no machine: whatever shows up as the run's own bears it."""
         self._made: dict[str, Mapping[str, Any]] = {}
+        self._invented: set[str] = set()
         self._was_listed: set[str] = set()
         self._told: dict[tuple[datetime, str, str], Reply | None] = {}
 
@@ -120,8 +121,8 @@ class TapeTransport(httpx.BaseTransport):
             else:
                 return self._in_our_names(_answer(one, request))
         self._was_listed |= pods.keys()
-        if is_first and own is None:
-            pods |= self._untold()
+        if is_first:
+            pods |= {pod: seen for pod, seen in self._untold().items() if own is None or pod in self._invented}
         shown = [self._whole(self._named(pod)) for pod in pods.values()]
         rest = {key: value for key, value in own.body.items() if key != "pods"} if own is not None else {}
         headers = dict(own.headers) if own is not None else {}
@@ -133,6 +134,13 @@ class TapeTransport(httpx.BaseTransport):
 
     def _reply_about(self, request: httpx.Request, pod_id: str) -> Reply | None:
         return self._reply(request, f"/v2/pods/{pod_id}") if self.tape.has_own(pod_id) else None
+
+    def _invent(self) -> dict[str, Any]:
+        """A machine that the tape did not reckon with: it is made, and comes up well."""
+        pod_id = f"pod_new{len(self._invented) + 1}"
+        self._invented.add(pod_id)
+        self._note_made({"id": pod_id, "cost": usual_gpu(self.tape)["price"]})
+        return {"id": pod_id, "name": self._sent, "status": "PROVISIONING", "runtime": None}
 
     def _untold(self) -> dict[str, dict[str, Any]]:
         """Machines of which the tape tells no look at all: they are up and well until they are deleted."""
@@ -188,6 +196,8 @@ class TapeTransport(httpx.BaseTransport):
         path = request.url.path
         if request.method == "DELETE":
             return httpx.Response(204, request=request)
+        if request.method == "POST" and path == "/v2/pods":
+            return httpx.Response(201, json=self._invent(), request=request)
         if path == "/v2/catalog/gpus":
             return httpx.Response(200, json={"gpus": [usual_gpu(self.tape)]}, request=request)
         if path.startswith("/v2/billing/"):
