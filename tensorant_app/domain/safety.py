@@ -125,10 +125,10 @@ _SECRETS: Mapping[SafetyCode, tuple[tuple[str, ...], re.Pattern[str]]] = {
         ),
     ),
     SafetyCode.AWS_KEY: (
-        ("AKIA", "ASIA", "ecret"),
+        ("AKIA", "ASIA", "ecret", "SECRET"),
         re.compile(
             r"(?<![A-Za-z0-9_-])(?:AKIA|ASIA)[0-9A-Z]{16}(?![0-9A-Za-z])"
-            r"|[Ss]ecret_?[Aa]ccess_?[Kk]ey[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
+            r"|(?i:secret_?access_?key)[\"']?[ \t]{0,4}[=:][ \t]{0,4}[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+])"
         ),
     ),
     SafetyCode.GITHUB_KEY: (("gh", "github_pat_"), _token(r"gh[pousr]_[A-Za-z0-9]{36}|github_pat_[A-Za-z0-9_]{22}")),

@@ -31,6 +31,8 @@ SECRETS = {
     "hf_" + LETTERS[:34]: SafetyCode.HUGGING_FACE_KEY,
     "rpa_" + LETTERS[:40].upper(): SafetyCode.RUNPOD_KEY,
     "aws_secret_access_key = " + LETTERS[:40]: SafetyCode.AWS_KEY,
+    "export AWS_SECRET_ACCESS_KEY=" + LETTERS[:40]: SafetyCode.AWS_KEY,
+    '"AWS_SECRET_ACCESS_KEY": "' + LETTERS[:40] + '"': SafetyCode.AWS_KEY,
     "SecretAccessKey: " + LETTERS[:38] + "/+": SafetyCode.AWS_KEY,
     "hooks.slack" + ".com/services/T0AB12CD3/B0EF45GH6/" + LETTERS[:24]: SafetyCode.SLACK_KEY,
     "glpat-" + LETTERS[:20]: SafetyCode.GITLAB_KEY,
