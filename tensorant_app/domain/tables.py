@@ -27,7 +27,8 @@ def separator_of(header: str) -> str | None:
 def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[Record | RowError | FileError]:
     """Lines with their ends; the first row names the columns. A row's line is the one that it begins in."""
     csv.field_size_limit(ROW_LIMIT)
-    reader = csv.reader(lines, delimiter=separator, strict=True)
+    raw: list[str] = []
+    reader = csv.reader(_kept(lines, raw), delimiter=separator, strict=True)
     try:
         while (header := next(reader, None)) is not None and _is_before(header):
             tally.blank_lines += not any(map(str.strip, header))
@@ -44,6 +45,7 @@ def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[R
     row = 0
     while True:
         line = reader.line_num + 1
+        raw.clear()
         try:
             cells = next(reader)
         except StopIteration:
@@ -62,12 +64,27 @@ def read_table(lines: Iterable[str], separator: str, tally: Tally) -> Iterator[R
         row += 1
         if len(names) < len(cells) <= len(header) and not any(map(str.strip, cells[len(names) :])):
             del cells[len(names) :]
-        if len(cells) == len(names):
+        if any(map(_is_quoted_late, cells)) and f'{separator} "' in "".join(raw):
+            end = (
+                "a blank stands before the quotation mark of a cell, which is then part of its text; remove the blank."
+            )
+            yield _fault(row, line, RowCode.BAD_CELLS, end)
+        elif len(cells) == len(names):
             yield Record(row, line, dict(zip(names, cells, strict=True)))
         else:
             held, columns = count(len(cells), "cell"), count(len(names), "column")
             end = f"it has {held}, and the header has {columns}; quote cells that hold {show(separator)}."
             yield _fault(row, line, RowCode.BAD_CELLS, end + _reach(line, reader.line_num))
+
+
+def _kept(lines: Iterable[str], raw: list[str]) -> Iterator[str]:
+    for line in lines:
+        raw.append(line)
+        yield line
+
+
+def _is_quoted_late(cell: str) -> bool:
+    return cell[:1] == " " and cell.lstrip(" ")[:1] == '"'
 
 
 def _is_before(cells: Sequence[str]) -> bool:

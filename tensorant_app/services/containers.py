@@ -204,6 +204,8 @@ def _open_zip(path: Path) -> Opened:
         if "xl/workbook.xml" in names:
             return Opened(path, kind=FileKind.XLSX)
         raise FileRefused(FileCode.OTHER_FORMAT, f"The file is an Office document that is no workbook. {_TYPES}")
+    if "mimetype" in names and "content.xml" in names:
+        raise FileRefused(FileCode.OTHER_FORMAT, f"The file is an OpenDocument file. {_TYPES}")
     for member in members:
         _check_member(member)
     files = [member for member in members if not member.is_dir() and not _is_junk(member.filename)]

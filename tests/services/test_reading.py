@@ -249,6 +249,16 @@ def test_a_cell_under_no_name_is_named_and_not_left_out(tmp_path: Path) -> None:
     assert json.loads(found[0].example)["column 1"] == "7"
 
 
+def test_a_blank_before_a_quotation_mark_makes_no_quoted_text_unnoticed(tmp_path: Path) -> None:
+    rows = ['"Who?", "Anna"', '"Who?", "Anna, Ben"', '"Who?"," ""Anna"" said, he"', 'Who?, Anna "the builder"']
+
+    found, _ = read(write(tmp_path, "file.csv", "question,answer\n" + "\n".join(rows)))
+
+    assert [(row, code) for row, _, _, code in faults(found)] == [(1, RowCode.BAD_CELLS), (2, RowCode.BAD_CELLS)]
+    assert [answer for _, answer in said(found)] == [' "Anna" said, he', ' Anna "the builder"']
+    assert all("blank stands before" in one.message for one in found if isinstance(one, RowError))
+
+
 def test_a_table_in_which_no_row_fits_is_still_told_by_its_header(tmp_path: Path) -> None:
     found, reading = read(write(tmp_path, "file.tsv", 'prompt\tcompletion\n"a" is\tb\n"c" is\td\n'))
 
@@ -681,6 +691,11 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     ),
     "a web page": ("<!DOCTYPE html><html>Not found</html>", FileCode.OTHER_FORMAT, "web page"),
     "an Arrow file": (b"ARROW1\0\0", FileCode.OTHER_FORMAT, "an Arrow file"),
+    "an OpenDocument sheet": (
+        zipped(("mimetype", b"application/vnd.oasis.opendocument.spreadsheet"), ("content.xml", b"<a/>")),
+        FileCode.OTHER_FORMAT,
+        "OpenDocument",
+    ),
     "a document": (
         zipped(("[Content_Types].xml", b""), ("word/document.xml", b"")),
         FileCode.OTHER_FORMAT,
