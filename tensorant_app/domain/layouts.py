@@ -66,6 +66,7 @@ _NAMES: tuple[tuple[Layout, Mapping[str, str]], ...] = (
     (Layout.ALPACA, {"instruction": "instruction", "input": "context", "output": "response"}),
     (Layout.ALPACA, {"instruction": "instruction", "output": "response"}),
     (Layout.ALPACA, {"instruction": "question", "input": "context", "output": "answer"}),
+    (Layout.ALPACA, {"instruction": "query", "output": "response"}),
     (Layout.PROMPT, {"prompt": "prompt", "completion": "completion"}),
     (Layout.PROMPT, {"prompt": "prompt", "completion": "response"}),
     (Layout.PROMPT, {"prompt": "question", "completion": "answer"}),
