@@ -312,6 +312,19 @@ def test_a_warning_beside_an_image_stands_where_the_file_has_the_text(tmp_path: 
     ]
 
 
+def test_a_path_of_another_system_and_a_folder_are_told(tmp_path: Path) -> None:
+    write_images(tmp_path / "images")
+    rows = [{**chat("<image>?", "a"), "images": [name]} for name in ("sub\\good.png", "sub", "gone.png")]
+
+    report = data_check.check_file(write(tmp_path, *rows), images=tmp_path / "images")
+
+    assert [e["message"].partition(", ")[2] for e in report.errors] == [
+        "and the folder of images has no such file; folders are divided by / and not by a backslash.",
+        "which is a folder and no image.",
+        "and the folder of images has no such file.",
+    ]
+
+
 def test_a_path_that_is_long_is_told_by_its_end(tmp_path: Path) -> None:
     path = write(tmp_path, {**chat("<image>?", "a"), "images": ["photos/" * 30 + "0001.png"]})
     (tmp_path / "images").mkdir()
