@@ -260,9 +260,16 @@ def note_patience(session: Session, machine_id: UUID, retry_after: timedelta | N
     machine.retry_at = now_of(session) + min(retry_after, MOST_PATIENCE) if retry_after else None
 
 
-def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules) -> None:
-    """A delete call was made; one that failed is said aloud and repeated for ever."""
+def note_release_sent(
+    session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules, was_known: bool = False
+) -> None:
+    """A delete call was made; one that failed is said aloud and repeated for ever.
+
+    `was_known`: the provider had it, so it cannot be one that is only not shown yet.
+    """
     machine = session.get_one(Machine, machine_id)
+    if was_known and rules.by_account:
+        machine.known_at = machine.known_at or now_of(session)
     machine.release_sent_at = now_of(session)
     machine.release_tries += 1
     machine.release_problem = problem

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.tapes.play import Played, play
+from tests.tapes.marks import Played
+from tests.tapes.play import play
 
 NOON = "2026-11-03T12:00:00Z"
 RUN = {"id": "r-8", "pod_name": "tune-r-8", "list_price_limit": 1.5, "max_runtime_hours": 2}
@@ -217,11 +218,78 @@ class TestARelease:
             events=["member cancels the run at +5m", "owner stores a key with write access at +15m"],
         )
 
-        told = played.at("owner stores")
+        told = played.before("owner stores")
         assert (told.label, told.badge, told.estimate) == ("Cancelled", "GPU release failed", "0.30")
         assert "may not delete Pods" in told.reason
         gone = next(mark for mark in played.marks if mark.machine == "released")
         assert gone.at <= "2026-11-03T12:17:00Z"
+
+
+class TestAYoungMachine:
+    """Within ten minutes of its create call."""
+
+    def test_that_was_listed_is_gone_when_three_looks_after_its_delete_agree(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+            says(f"GET {POD}", 200, pod("STARTING", None)),
+            says(f"DELETE {POD}", 204),
+            {**GONE, "after": "DELETE"},
+            events=["+2m: member cancels while the image is pulled", "+4m: look"],
+        )
+
+        late = played.at("+4m")
+        assert (late.label, late.badge, late.machine, late.slot_held) == ("Cancelled", "", "released", False)
+        assert (deletes(played), late.estimate) == (1, "0.04")
+
+    def test_above_its_price_limit_is_deleted_once_and_costs_seconds(self, tell: Any) -> None:
+        played = tell(
+            {**RUN, "list_price_limit": 1.0},
+            says("POST /v2/pods", 201, pod("PROVISIONING", None, cost=1.52)),
+            says(f"DELETE {POD}", 204),
+            {**GONE, "after": "DELETE"},
+            minutes=3,
+        )
+
+        assert (played.end.label, played.end.machine, played.end.estimate) == ("Failed", "released", "0.00")
+        assert "$1.52/h" in played.end.reason
+        assert (played.facts["posts"], deletes(played)) == (1, 1)
+
+    def test_that_nobody_ever_saw_may_still_show_up(self, tell: Any) -> None:
+        played = tell(
+            {**RUN, "list_price_limit": 1.0},
+            says("POST /v2/pods", 201, pod("PROVISIONING", None, cost=1.52)),
+            says(f"DELETE {POD}", 404, problem(404, "pod not found")),
+            GONE,
+            events=["+9m: look", "+12m: look"],
+        )
+
+        assert (played.at("+9m").slot_held, played.at("+12m").slot_held) == (True, False)
+        assert "nothing proves yet" in played.at("+9m").reason
+
+    def test_of_a_second_request_is_not_taken_for_the_first_ones(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 429, problem(429, "slow down"), headers={"Retry-After": "30"}, times=1),
+            says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+            says(f"GET {POD}", 200, pod(), repeat=True),
+            minutes=10,
+        )
+
+        assert (played.end.label, played.facts["posts"], deletes(played)) == ("Training", 2, 0)
+
+
+def test_a_console_that_comes_back_late_deletes_once_whichever_stop_is_first(tell: Any) -> None:
+    played = tell(
+        {**AT_WORK, "max_runtime_hours": 1},
+        says(f"GET {POD}", 200, pod(), repeat=True),
+        says(f"DELETE {POD}", 204),
+        {**GONE, "after": "DELETE"},
+        events=["the console is off from +30m to +3h"],
+    )
+
+    assert (played.end.label, played.end.machine, deletes(played)) == ("Needs recovery", "released", 1)
+    assert played.end.estimate == "3.60"
 
 
 class TestMoney:
@@ -262,10 +330,55 @@ class TestMoney:
             events=["+12m: the host is lost at step 17 of 60"],
         )
 
-        assert played.at("+12m").estimate == "0.24"
+        assert played.at("+12m").estimate == played.end.estimate == "0.24"
         assert (played.end.label, played.end.slot_held) == ("Failed", False)
         assert "second time at step 17 of 60" in played.end.reason
         assert "POST /v2/pods" not in played.calls
+
+    def test_a_machine_that_is_proved_gone_costs_until_it_was_seen_last_or_deleted(self, tell: Any) -> None:
+        lost = tell(AT_WORK, says(f"GET {POD}", 200, pod(uptime=600), until="+12m"), GONE, minutes=20)
+        cancelled = tell(
+            AT_WORK,
+            says(f"GET {POD}", 200, pod(uptime=600)),
+            says(f"DELETE {POD}", 204),
+            {**GONE, "after": "DELETE"},
+            events=["+15m: member cancels"],
+        )
+
+        assert (lost.end.label, lost.end.machine, lost.end.estimate) == ("Failed", "released", "0.24")
+        assert (cancelled.end.machine, cancelled.end.estimate) == ("released", "0.30")
+
+    def test_a_machine_that_may_never_have_been_listed_costs_until_its_release_is_proved(self, tell: Any) -> None:
+        nothing = says(f"DELETE {POD}", 404, problem(404, "pod not found"))
+        played = tell(RUN, says("POST /v2/pods", 201, pod("PROVISIONING", None)), GONE, nothing)
+
+        assert (played.facts["attempts"], played.end.machine, played.end.estimate) == (2, "released", "0.45")
+
+    def test_one_that_was_confirmed_absent_and_shows_up_costs_from_its_create_call(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", None, fault="connection reset"),
+            says("GET /v2/pods", 200, {"pods": []}, until="+20m"),
+            says("GET /v2/pods", 200, {"pods": [pod(cost=0.86)]}, until="DELETE 204"),
+            says("GET /v2/pods", 200, {"pods": []}),
+            says(f"DELETE {POD}", 204),
+            events=["+12m: member confirms that the Pod is absent"],
+        )
+
+        assert (played.at("confirms").machine, played.at("confirms").estimate) == ("absent", "0.00")
+        assert (played.end.label, played.end.machine, played.end.estimate) == ("Cancelled", "released", "0.29")
+        assert (played.facts["provider_id"], deletes(played)) == ("pod_z1", 1)
+
+    def test_a_pod_that_has_exited_does_not_cost_as_one_that_computes(self, tell: Any) -> None:
+        played = tell(
+            AT_WORK,
+            says(f"GET {POD}", 200, pod(uptime=600), until="+20m"),
+            says(f"GET {POD}", 200, pod("EXITED", None, cost=0)),
+            says(f"DELETE {POD}", 503, problem(503, "try later")),
+            minutes=60,
+        )
+
+        assert (played.end.badge, played.end.slot_held, played.end.estimate) == ("GPU release failed", True, "0.40")
 
     def test_one_look_that_does_not_find_it_is_not_enough(self, tell: Any) -> None:
         played = tell(
