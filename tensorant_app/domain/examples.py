@@ -6,6 +6,7 @@ are; training ignores them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -126,15 +127,28 @@ def _names_of(tools: object) -> Iterator[tuple[str, object]]:
 def _call_faults(messages: Sequence[Message], known: Sequence[object] | None) -> Iterator[Fault]:
     """Calls against the declared tools, None where they are not known, and answers against the calls before them."""
     waiting: list[object] = []
+    before: Message = {}
     for n, message in enumerate(messages):
         path, role, calls = f"messages[{n}]", message.get("role"), message.get("tool_calls")
         if role == "tool":
-            yield from _answer_faults(path, message.get("tool_call_id"), waiting)
+            if waiting or not _calls_in_text(before):
+                yield from _answer_faults(path, message.get("tool_call_id"), waiting)
             continue
-        waiting = []
+        before, waiting = message, []
         for k, call in enumerate(calls if are_objects(calls) else ()):
             waiting.append(call.get("id"))
             yield from _one_call(f"{path}.tool_calls[{k}].function", call.get("function"), known)
+
+
+_CALL_IN_TEXT = re.compile(
+    r"<tool_call>|<function[=_>]|\[TOOL_CALLS\]|<\|python_tag\|>|\A\s{0,9}\[\s{0,9}[A-Za-z][\w .-]{0,99}\("
+)
+"""Some datasets write a call as models do, inside of the reply's text; what answers it has no id then."""
+
+
+def _calls_in_text(message: Message) -> bool:
+    is_reply = message.get("role") == "assistant" and not message.get("tool_calls")
+    return is_reply and _CALL_IN_TEXT.search(str(message.get("content"))) is not None
 
 
 def _answer_faults(path: str, answers: object, waiting: list[object]) -> Iterator[Fault]:
