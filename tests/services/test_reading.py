@@ -162,6 +162,8 @@ FILES: dict[str, tuple[bytes | str, str]] = {
             ("__MACOSX/data/._train.csv", b"\0"),
             ("data/.DS_Store", b"\0"),
             ("Thumbs.db", b"\0"),
+            ("data\\", b""),
+            (".Spotlight-V100/Store-V2/index", b"\0"),
         ),
         "prompt_completion:csv+zip",
     ),
