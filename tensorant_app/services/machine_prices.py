@@ -15,7 +15,7 @@ from tensorant_app.providers.base import Storage
 RUNS_AGAIN = "Somebody started it again in RunPod: it costs its price until it is stopped again, an hour after that."
 
 
-_STILL = frozenset({Presence.EXITED, Presence.STOPPED})
+_STILL = frozenset({Presence.EXITED, Presence.STOPPED, Presence.GONE})
 """It computes no more, whoever stopped it: a disk of its own is all that is billed."""
 
 

@@ -21,6 +21,7 @@ from tensorant_app.domain.errors import DenialReason, Denied, ProviderError
 from tensorant_app.domain.machines import LATE as LATE
 from tensorant_app.domain.machines import (
     LIFECYCLE,
+    LISTED,
     MachineReason,
     MachineState,
     Presence,
@@ -300,6 +301,9 @@ def note_look(session: Session, machine_id: UUID, look: Look, rules: ProofRules)
         if move := decide(facts, look.sighting, rules, now_of(session)):
             take(session, machine, move)
     else:
+        if machine.presence is Presence.ABSENT and look.sighting.presence in LISTED:
+            # The list hides it: asked for by its id it is there, and costs.
+            machine.gone_since = None
         take_all(session, machine, look.sighting, rules, log=look.log)
     if machine.boots != before[1]:
         note(
