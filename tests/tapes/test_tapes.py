@@ -426,6 +426,24 @@ class TestMoney:
         assert played.end.actual == "2.3023"
         assert all(mark.estimate != "0.00" for mark in played.marks)
 
+    def test_a_bill_of_zero_is_none_yet(self, tell: Any) -> None:
+        def bill(amount: float) -> dict[str, Any]:
+            return {"records": [{"podId": "pod_z1", "startTime": NOON, "totalAmount": amount}]}
+
+        played = tell(
+            {**AT_WORK, "started": NOON, "released": "2026-11-03T12:30:00Z"},
+            says(f"GET {POD}", 200, pod(), repeat=True),
+            says("GET /v2/billing/pods", 200, bill(0.0), until="+2h"),
+            says("GET /v2/billing/pods", 200, bill(0.6214), repeat=True),
+        )
+
+        assert (played.at("+2h").actual, played.at("+2h").spend, played.at("+2h").estimate) == (
+            None,
+            "estimated",
+            "0.60",
+        )
+        assert played.end.actual == "0.6214"
+
     def test_a_machine_that_disappears_a_second_time_ends_the_run_where_it_was(self, tell: Any) -> None:
         limited = says(f"GET {POD}", 429, problem(429, "slow down"), headers={"Retry-After": "15"}, times=1)
         played = tell(
