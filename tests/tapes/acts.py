@@ -18,6 +18,8 @@ class Act(StrEnum):
     EXTEND = "extend"
     VERIFY = "verify"
     RETRY_CLEANUP = "retry_cleanup"
+    TERMINATE = "terminate"
+    """A person ends a machine that nothing here works with; the text names its id."""
     SAVE_KEY = "save_key"
     RESTART = "restart"
     """The console's processes die, and start again."""
@@ -51,6 +53,7 @@ _PATTERNS: tuple[tuple[Act, str], ...] = (
     (Act.OFF, _SERVER + r"\b(off|down|asleep|sleeps?|stopped|not running|hangs?)\b"),
     (Act.RESTART, _SERVER + r"\b(kill\w*|restart\w*|crash\w*|dies|died|reboot\w*)\b"),
     (Act.EXTEND, _WHO + r"(longer|extends?|raises?\b.*\b(runtime|limit))"),
+    (Act.TERMINATE, r"\b(owner|admin|member|user|somebody|someone|person)\b.*\b(terminates?|presses terminate)\b"),
     (Act.CANCEL, r"\bcancels?\b|\b(owner|admin|member|user|operator)\b.*\b(deletes? the project|stops? the run)"),
     (Act.RESUME, r"\bresumes?\b"),
     (Act.PAUSE, r"\bpauses?\b"),

@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from sqlmodel import col
 
 from tensorant_app.components import badges
-from tensorant_app.db.machines import Machine
+from tensorant_app.db.machines import Machine, MachineEvent
 from tensorant_app.db.runs import Run
 from tensorant_app.db.session import reading
 from tensorant_app.domain.machines import HOLDS_SLOT, Use
@@ -103,6 +103,18 @@ def glance(run_id: UUID) -> tuple[object, ...]:
     columns = sa.select(col(Run.id), col(Run.state), col(Run.sentence), col(Machine.state), col(Machine.boots))
     with reading() as session:
         return tuple(session.execute(columns.outerjoin(Machine, own).where(col(Run.id) == run_id)).one())
+
+
+def history(run_id: UUID) -> list[str]:
+    """What its machines went through, in the sentences of their events."""
+    query = (
+        sa.select(col(Machine.name), col(MachineEvent.verb), col(MachineEvent.sentence))
+        .join(Machine, col(Machine.id) == col(MachineEvent.subject_id))
+        .where(Machine.use == Use.RUN, col(Machine.subject_id) == run_id)
+        .order_by(col(MachineEvent.id))
+    )
+    with reading() as session:
+        return [f"{name} {verb}{f': {said}' if said else ''}" for name, verb, said in session.execute(query)]
 
 
 def dollars(micros: int, places: int) -> str:

@@ -17,15 +17,15 @@ from tensorant_app.domain.machines import MachineState, Presence
 from tensorant_app.domain.members import Caller
 from tensorant_app.domain.spend import GIVEN_UP
 from tensorant_app.providers.storage import FolderStore
-from tensorant_app.services import machine_actions, recoveries, runs
+from tensorant_app.services import machine_actions, recoveries, runs, strays
 from tensorant_app.services.machines import MachineView
 from tests.faults.console import Console, open_console, time_zone
 from tests.runpod_emulator import VirtualClock
 from tests.tapes.acts import Act, act_in
 from tests.tapes.entries import Event
-from tests.tapes.marks import Played, glance, look
+from tests.tapes.marks import Played, glance, history, look
 from tests.tapes.moments import read_clock, span_in, time_in, times_in
-from tests.tapes.stage import hours_of, set_up
+from tests.tapes.stage import accept_key, hours_of, set_up
 from tests.tapes.tape import Tape
 from tests.tapes.trainer import Trainer
 from tests.tapes.wire import TapeTransport
@@ -136,10 +136,15 @@ class _Player:
         if (machine := self.console.machine(self.run_id)) is not None:
             if not self.tape.has_trainer and machine.started_at is not None:
                 self._work_on(machine)
-        elif not any(act_in(event.text) is Act.LAUNCH for event in self.tape.events):
+        elif not self._launches_itself():
             self._try(self._launch)
         self.console.restart()
         self._note("start")
+
+    def _launches_itself(self) -> bool:
+        """Whether the first thing that anybody does on the tape is a launch, and not another one."""
+        acts = [(act, event.text.lower()) for event in self.tape.events if (act := act_in(event.text)) is not None]
+        return bool(acts) and acts[0][0] is Act.LAUNCH and not re.search(r"\bagain\b|\bretry\b", acts[0][1])
 
     def _work_on(self, machine: MachineView) -> None:
         """As far as the run's state says, its trainer has come."""
@@ -212,16 +217,27 @@ class _Player:
         elif act is Act.RETRY_CLEANUP and machine is not None:
             machine_id = machine.id
             self._press(lambda session, caller, run_id: machine_actions.retry_cleanup(session, caller, machine_id))
+        elif act is Act.TERMINATE:
+            self._terminate(text)
         elif act is Act.WATCH and machine is not None:
             watched_id = machine.id
             self._press(lambda session, caller, run_id: machine_actions.watch_machine(session, caller, watched_id))
         elif act is Act.SAVE_KEY:
             self.tape.note_word("new key")
             self.console.save_key("rpa_ANOTHERKEY000005678")
+            accept_key()
         elif act is Act.FINISH and machine is not None and machine.held_at is not None:
             self.trainer.finish(machine, None, self.clock().isoformat())
         else:
             self._befall(act, text)
+
+    def _terminate(self, text: str) -> None:
+        """The unknown machines whose ids the text names; all where it names none."""
+        with unit_of_work() as session:
+            found = strays.list_strays(session, self.console.caller)
+            named = [one for one in found if one.provider_id in text]
+            for one in named or found:
+                strays.terminate_stray(session, self.console.caller, one.id)
 
     def _befall(self, act: Act, text: str) -> None:
         """What happens to the server, until a time that the text names; else for the span that it names."""
@@ -307,6 +323,7 @@ class _Player:
             "provider_id": machine.provider_id if machine else None,
             "boots": machine.boots if machine else None,
             "deadline": machine.deadline.isoformat().replace("+00:00", "Z") if machine else None,
+            "history": history(self.run_id),
         }
 
 

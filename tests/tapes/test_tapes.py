@@ -155,6 +155,52 @@ class TestALostAnswer:
         assert played.calls["POST /v2/pods"] == 1
         assert (played.end.label, played.facts["provider_id"]) == ("Training", "pod_z1")
 
+    def test_is_found_on_the_second_page_of_a_list(self, tell: Any) -> None:
+        first = {"pods": [self.OTHER], "pagination": {"nextCursor": "c2", "hasNextPage": True}}
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 502, "<html>bad gateway</html>"),
+            says("GET /v2/pods", 200, first, repeat=True),
+            says("GET /v2/pods?cursor=c2", 200, {"pods": [pod("STARTING", None)]}, repeat=True),
+            minutes=3,
+        )
+
+        assert (played.end.label, played.facts["provider_id"]) == ("Launching", "pod_z1")
+        assert (played.facts["posts"], played.facts["touched"]) == (1, [])
+
+    def test_that_made_two_is_adopted_once_a_person_ended_one_of_them(self, tell: Any) -> None:
+        both = [pod("STARTING", None), pod("STARTING", None, id="pod_z2")]
+        played = tell(
+            RUN,
+            says("POST /v2/pods", 500, problem(500, "x")),
+            says("GET /v2/pods", 200, {"pods": both}, until="DELETE /v2/pods/pod_z1"),
+            says("GET /v2/pods", 200, {"pods": both[1:]}),
+            says(f"DELETE {POD}", 204),
+            events=["+5m: owner terminates pod_z1", "+7m: look"],
+            minutes=8,
+        )
+
+        assert (played.before("terminates").label, played.before("terminates").slot_held) == ("Checking launch", True)
+        assert (played.at("+7m").label, played.facts["provider_id"]) == ("Launching", "pod_z2")
+        assert (played.facts["posts"], played.facts["deletes"]) == (1, 1)
+
+    def test_is_not_followed_by_a_second_launch_before_a_person_confirmed(self, tell: Any) -> None:
+        played = tell(
+            RUN,
+            says("POST /v2/pods", None, fault="time-out", times=1),
+            says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+            says("GET /v2/pods", 200, {"pods": []}),
+            events=[
+                "+5m: member confirms the Pod absent",
+                "+6m: member launches again",
+                "+11m: member confirms the Pod absent",
+            ],
+            minutes=12,
+        )
+
+        assert len(played.facts["refused"]) == 2
+        assert (played.end.label, played.facts["posts"]) == ("Cancelled", 1)
+
     def test_that_never_shows_keeps_its_slot_until_a_person_confirms(self, tell: Any) -> None:
         played = tell(
             RUN,
@@ -277,6 +323,68 @@ class TestAYoungMachine:
         )
 
         assert (played.end.label, played.facts["posts"], deletes(played)) == ("Training", 2, 0)
+
+
+def test_a_machine_with_several_gpus_costs_what_all_of_them_do(tell: Any) -> None:
+    four = {"gpu": {"id": "NVIDIA L40S", "count": 4}, "cost": 3.44}
+    played = tell(
+        {**RUN, "list_price_limit": 4.0},
+        says("POST /v2/pods", 201, {**pod("PROVISIONING", None), **four}),
+        says(f"GET {POD}", 200, {**pod(), **four}, repeat=True),
+        minutes=30,
+    )
+
+    assert (played.end.label, played.end.estimate) == ("Training", "1.72")
+
+
+def test_a_key_that_was_refused_at_the_launch_is_replaced_and_the_next_launch_works(tell: Any) -> None:
+    played = tell(
+        RUN,
+        says("POST /v2/pods", 401, problem(401, "no such key"), until="new key"),
+        says("POST /v2/pods", 201, pod("PROVISIONING", None), after="new key"),
+        says(f"GET {POD}", 200, pod(), repeat=True),
+        events=["member launches", "+5m: owner saves a new key", "+6m: member launches again"],
+        minutes=8,
+    )
+
+    assert (played.at("member launches").label, played.end.label) == ("Failed", "Training")
+    assert played.facts["posts"] == 2
+
+
+def test_a_machine_that_is_lost_when_hardly_any_time_is_left_goes_to_a_person(tell: Any) -> None:
+    played = tell(
+        {**AT_WORK, "max_runtime_hours": 1, "started": "2026-11-03T11:00:30Z", "losses": 0},
+        says("POST /v2/pods", 201, pod("PROVISIONING", None, id="pod_z2")),
+        says(f"GET {POD}", 200, pod(), times=1),
+        GONE,
+        says(f"DELETE {POD}", 404, problem(404, "pod not found")),
+        minutes=5,
+    )
+
+    assert (played.end.label, played.facts["posts"]) == ("Needs recovery", 0)
+    assert "no time for another attempt" in played.end.reason
+
+
+def test_a_bare_timeline_of_a_trainer_is_a_tape(tmp_path: Path) -> None:
+    steps = [{"event": "step", "n": n} for n in range(1, 6)]
+    restart = [{"event": "container restarted by provider", "after_step": 5}]
+    path = tmp_path / "input-timeline.json"
+    path.write_text(
+        json.dumps(
+            [
+                *steps,
+                {"event": "checkpoint", "step": 4},
+                *restart,
+                {"event": "trainer starts", "found": ["checkpoint-4"]},
+            ]
+        )
+    )
+
+    played = play(path, tmp_path, until=timedelta(minutes=4))
+
+    assert (played.facts["boots"], played.facts["training_starts"], played.end.label) == (2, 2, "Training")
+    assert [n for _, n in played.facts["steps"]] == [1, 2, 3, 4, 5]
+    assert any("start 2 of this machine" in line for line in played.facts["history"])
 
 
 def test_a_console_that_comes_back_late_deletes_once_whichever_stop_is_first(tell: Any) -> None:

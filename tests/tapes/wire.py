@@ -139,7 +139,7 @@ class TapeTransport(httpx.BaseTransport):
         """A machine that the tape did not reckon with: it is made, and comes up well."""
         pod_id = f"pod_new{len(self._invented) + 1}"
         self._invented.add(pod_id)
-        self._note_made({"id": pod_id, "cost": usual_gpu(self.tape)["price"]})
+        self._note_made({"id": pod_id, "cost": usual_gpu(self.tape)["price"] * gpu_count(self.tape)})
         return {"id": pod_id, "name": self._sent, "status": "PROVISIONING", "runtime": None}
 
     def _untold(self) -> dict[str, dict[str, Any]]:
@@ -149,7 +149,7 @@ class TapeTransport(httpx.BaseTransport):
             if self.tape.has_own(pod_id):
                 continue
             uptime = max(1, int((self.now() - began).total_seconds()))
-            price = self.tape.run.get("cost") or _PRICE
+            price = self.tape.run.get("cost") or usual_gpu(self.tape)["price"] * gpu_count(self.tape)
             bare = {"id": pod_id, "name": self.run_name, "cost": price, "actions": ["stop", "restart", "terminate"]}
             up = {"status": "RUNNING", "runtime": {"uptime": uptime, "gpus": [], "ports": []}}
             found[pod_id] = {**bare, **self._made.get(pod_id, {}), **up}
@@ -252,11 +252,21 @@ def usual_gpu(tape: Tape) -> dict[str, Any]:
     gpu = made.get("gpu") if isinstance(made.get("gpu"), dict) else {}
     told = tape.run.get("cost") or tape.run.get("price")
     # Only a tape with a catalog of its own says that it cannot be had for the limit.
-    price = told or min(made.get("cost") or _PRICE, tape.run.get("list_price_limit") or 500)
+    whole = told or min(made.get("cost") or _PRICE * gpu_count(tape), tape.run.get("list_price_limit") or 500)
     return {
         "id": gpu.get("id") or tape.run.get("gpu") or "NVIDIA L40S",
         "name": "L40S",
         "memory": _MEMORY_GB,
-        "price": price,
+        "price": float(whole) / gpu_count(tape),
         "availability": "HIGH",
     }
+
+
+def gpu_count(tape: Tape) -> int:
+    """As many as the run names, or its machine shows."""
+    shown = [r.body.get("gpu") for r in tape.replies if isinstance(r.body, dict)]
+    told = [
+        tape.run.get("gpu_count"),
+        *(gpu.get("count") for gpu in [tape.run.get("gpu"), *shown] if isinstance(gpu, dict)),
+    ]
+    return min(8, max(1, next((int(count) for count in told if isinstance(count, int) and count), 1)))
