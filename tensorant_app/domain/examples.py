@@ -29,7 +29,7 @@ def faults_of(example: Mapping[str, object], *, with_images: bool = False) -> It
         if isinstance(message, dict):
             yield from _message_faults(f"messages[{n}]", message, with_images)
         else:
-            end = f"is {kind_of(message)}; it must be an object with role and content."
+            end = f"is {kind_of(message)}; it must be an object with a role and content (from and value in ShareGPT)."
             yield f"messages[{n}]", RowCode.BAD_MESSAGE, end
     if not with_images and (images := example.get("images")) not in (None, "", []):
         count = len(images) if isinstance(images, list) else 1
@@ -53,7 +53,8 @@ def _message_faults(path: str, message: Message, with_images: bool) -> Iterator[
         yield f"{path}.weight", RowCode.BAD_WEIGHT, f"is {show(weight)}; it may be 0 (not learned) or 1."
     if role == "assistant" and (is_blank(content) or content == []):
         if not calls:
-            yield f"{path}.content", RowCode.EMPTY_REPLY, "is empty, and nothing is called; write the reply to learn."
+            what = "is missing or null" if content is None else "is empty"
+            yield f"{path}.content", RowCode.EMPTY_REPLY, f"{what}, and nothing is called; write the reply to learn."
     elif content == []:
         yield f"{path}.content", RowCode.BAD_CONTENT, "is an empty list; write a text, or remove the message."
     elif isinstance(content, list):

@@ -80,6 +80,8 @@ _OTHER_NAMES: Mapping[str, str] = {"system": "system_prompt"}
 PREFERENCES: tuple[frozenset[str], ...] = (
     frozenset({"chosen", "rejected"}),
     frozenset({"preferred_output", "non_preferred_output"}),
+    frozenset({"rejected_response"}),
+    frozenset({"response_j", "response_k"}),
 )
 _VERDICT = frozenset({"label", "kto_tag"})
 _JUDGED = frozenset({"completion", "messages", "conversations", "output", "response"})

@@ -678,6 +678,11 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
         FileCode.PREFERENCES,
         "later",
     ),
+    "a rejected response beside messages": (
+        json.dumps({**CHATS[0], "rejected_response": "In summer."}),
+        FileCode.PREFERENCES,
+        "later",
+    ),
     "a chosen row and a rejected one": (
         json.dumps({"chosen": CHATS[0], "rejected": CHATS[1]}),
         FileCode.PREFERENCES,
