@@ -165,6 +165,7 @@ def _fill():  # type: ignore[no-untyped-def]
                     provider_status="RUNNING",
                     presence=Presence.PRESENT,
                     seen_at=now,
+                    known_at=now - timedelta(seconds=60),
                     container_began_at=now - timedelta(seconds=60),
                     deadline=now,
                     rate=RATE,

@@ -70,7 +70,7 @@ def sweep(lease: Lease) -> None:
 
 def _clean(lease: Lease, door: Door, found: Sweep) -> None:
     """Delete first, write after: a machine must not live on because something could not be written."""
-    problems = [_delete(door.provider, doomed.name, doomed.outputs_key, doomed.provider_ids) for doomed in found.doomed]
+    calls = [_delete(door.provider, doomed.name, doomed.outputs_key, doomed.provider_ids) for doomed in found.doomed]
     listed = {machine.provider_id for machine in found.strays}
     with reading() as session:
         wanted = [end for end in strays.wanted_ends(session, lease.subject_id) if end[1] in listed]
@@ -79,8 +79,8 @@ def _clean(lease: Lease, door: Door, found: Sweep) -> None:
     ends = [(stray_id, _terminate(door.provider, provider_id)) for stray_id, provider_id in wanted]
     with lease.write() as session:
         accounts.open_account(session, lease.subject_id, door.organization_id)
-        for doomed, problem in zip(found.doomed, problems, strict=True):
-            strays.note_doomed(session, doomed, problem=problem)
+        for doomed, (problem, was_known) in zip(found.doomed, calls, strict=True):
+            strays.note_doomed(session, doomed, problem=problem, rules=door.provider.rules, was_known=was_known)
         for stray_id, problem in ends:
             strays.note_terminated(session, stray_id, problem=problem)
         strays.note_strays(session, lease.subject_id, found.strays)
@@ -89,13 +89,13 @@ def _clean(lease: Lease, door: Door, found: Sweep) -> None:
         lease.again(session, clock.now() + max(pause, door.provider.pause))
 
 
-def _delete(provider: Provider, name: str, outputs_key: str, provider_ids: Sequence[str]) -> str | None:
+def _delete(provider: Provider, name: str, outputs_key: str, provider_ids: Sequence[str]) -> tuple[str | None, bool]:
+    """What it met with, and whether the provider had it."""
     try:
-        provider.release(name, outputs_key, provider_ids)
+        return None, provider.release(name, outputs_key, provider_ids)
     except ProviderError as error:
         _log.warning("The sweep could not delete %s: %s", name, error)
-        return error.message
-    return None
+        return error.message, False
 
 
 def _stop(provider: Provider, name: str) -> None:

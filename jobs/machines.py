@@ -136,13 +136,13 @@ def _release(lease: Lease, machine: MachineView, provider: Provider, now: dateti
     due = machine_steps.next_release(machine)
     if provider.rules.by_account and due is not None and now < due:
         return
-    problem, retry_after = None, None
+    problem, retry_after, was_known = None, None, False
     try:
-        provider.release(machine.name, machine.outputs_key, tuple(machine.provider_ids))
+        was_known = provider.release(machine.name, machine.outputs_key, tuple(machine.provider_ids))
     except ProviderError as error:
         problem, retry_after = error.message, error.retry_after
     with lease.write() as session:
-        machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules)
+        machines.note_release_sent(session, machine.id, problem=problem, rules=provider.rules, was_known=was_known)
         machines.note_patience(session, machine.id, retry_after)
 
 

@@ -109,19 +109,22 @@ class FakeProvider:
     def stop(self, name: str) -> None:
         self.machines[name] = Presence.STOPPED
 
-    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
+    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> bool:
         self.on_release(name)
         self.deleted.append(name)
+        was_there = name in self.machines
         if self.holds_on:
-            return
+            return was_there
         self.machines.pop(name, None)
         self.twins = [twin for twin in self.twins if twin.name != name and twin.provider_id not in known]
+        return was_there
 
-    def terminate(self, provider_id: str) -> None:
+    def terminate(self, provider_id: str) -> bool:
         self.on_release(provider_id)
         self.deleted.append(provider_id)
-        self.machines.pop(provider_id.removeprefix("id-"), None)
+        was_there = self.machines.pop(provider_id.removeprefix("id-"), None) is not None
         self.twins = [twin for twin in self.twins if twin.provider_id != provider_id]
+        return was_there
 
     def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:
         return iter(self.lines[int(after or 0) :])

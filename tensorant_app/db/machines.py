@@ -79,8 +79,12 @@ class Machine(SQLModel, table=True):
     """What the last delete call met with; None where it was taken."""
     retry_at: datetime | None = None
     """The provider asked to be left alone until then, by its answer to a create or delete call."""
+    known_at: datetime | None = None
+    """The account's list showed it for the first time, or a delete call found it."""
     absent_since: datetime | None = None
     absent_looks: int = 0
+    gone_since: datetime | None = None
+    """It was there until then, by the looks in a row that did not find it, or found it terminated."""
     deadline: datetime
     """By then its work must have ended; ten minutes later it is released whatever it says."""
     words_seq: int = 0

@@ -33,6 +33,8 @@ class Record(NamedTuple):
     line: int | None
     """Physical line, from 1; None where the file has no lines."""
     body: bytes | str | Mapping[str, object]
+    fault: str = ""
+    """What is wrong around the row, as the end of a sentence: it stays out, whatever it holds."""
 
 
 class Row(NamedTuple):
@@ -87,6 +89,8 @@ class FileError:
 
 def read_record(record: Record, mapping: ColumnMapping, *, with_images: bool = False) -> Row | tuple[RowError, ...]:
     """Every fault of the row, or the row as it is stored."""
+    if record.fault:
+        return (RowError(record.row, record.line, "", RowCode.NOT_JSON, f"{name_of(record)}: {record.fault}"),)
     body = record.body
     parsed = parse_object(body) if isinstance(body, bytes | str) else body
     if isinstance(parsed, tuple):

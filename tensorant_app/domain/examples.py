@@ -6,6 +6,7 @@ are; training ignores them.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -28,7 +29,7 @@ def faults_of(example: Mapping[str, object], *, with_images: bool = False) -> It
         if isinstance(message, dict):
             yield from _message_faults(f"messages[{n}]", message, with_images)
         else:
-            end = f"is {kind_of(message)}; it must be an object with role and content."
+            end = f"is {kind_of(message)}; it must be an object with a role and content (from and value in ShareGPT)."
             yield f"messages[{n}]", RowCode.BAD_MESSAGE, end
     if not with_images and (images := example.get("images")) not in (None, "", []):
         count = len(images) if isinstance(images, list) else 1
@@ -52,7 +53,8 @@ def _message_faults(path: str, message: Message, with_images: bool) -> Iterator[
         yield f"{path}.weight", RowCode.BAD_WEIGHT, f"is {show(weight)}; it may be 0 (not learned) or 1."
     if role == "assistant" and (is_blank(content) or content == []):
         if not calls:
-            yield f"{path}.content", RowCode.EMPTY_REPLY, "is empty, and nothing is called; write the reply to learn."
+            what = "is missing or null" if content is None else "is empty"
+            yield f"{path}.content", RowCode.EMPTY_REPLY, f"{what}, and nothing is called; write the reply to learn."
     elif content == []:
         yield f"{path}.content", RowCode.BAD_CONTENT, "is an empty list; write a text, or remove the message."
     elif isinstance(content, list):
@@ -126,15 +128,28 @@ def _names_of(tools: object) -> Iterator[tuple[str, object]]:
 def _call_faults(messages: Sequence[Message], known: Sequence[object] | None) -> Iterator[Fault]:
     """Calls against the declared tools, None where they are not known, and answers against the calls before them."""
     waiting: list[object] = []
+    before: Message = {}
     for n, message in enumerate(messages):
         path, role, calls = f"messages[{n}]", message.get("role"), message.get("tool_calls")
         if role == "tool":
-            yield from _answer_faults(path, message.get("tool_call_id"), waiting)
+            if waiting or not _calls_in_text(before):
+                yield from _answer_faults(path, message.get("tool_call_id"), waiting)
             continue
-        waiting = []
+        before, waiting = message, []
         for k, call in enumerate(calls if are_objects(calls) else ()):
             waiting.append(call.get("id"))
             yield from _one_call(f"{path}.tool_calls[{k}].function", call.get("function"), known)
+
+
+_CALL_IN_TEXT = re.compile(
+    r"<tool_call>|<function[=_>]|\[TOOL_CALLS\]|<\|python_tag\|>|\A\s{0,9}\[\s{0,9}[A-Za-z][\w .-]{0,99}\("
+)
+"""Some datasets write a call as models do, inside of the reply's text; what answers it has no id then."""
+
+
+def _calls_in_text(message: Message) -> bool:
+    is_reply = message.get("role") == "assistant" and not message.get("tool_calls")
+    return is_reply and _CALL_IN_TEXT.search(str(message.get("content"))) is not None
 
 
 def _answer_faults(path: str, answers: object, waiting: list[object]) -> Iterator[Fault]:

@@ -82,6 +82,18 @@ def count_marks(example: Example) -> int:
     return marks
 
 
+def parts_without_image(example: Example) -> list[str]:
+    """Places of image parts that hold no image, where no list `images` holds them either."""
+    if listed_images(example):
+        return []
+    return [
+        f"messages[{n}].content[{k}]"
+        for n, message in enumerate(_messages(example))
+        for k, part in enumerate(_parts(message))
+        if part.get("type") in IMAGE_KINDS and _source_of(part) is None
+    ]
+
+
 def counted(listed: int, marks: int) -> str:
     """What is wrong with so many images for so many places."""
     if marks == 0:

@@ -51,9 +51,9 @@ def pack(record: Record) -> list[object] | None:
     body = record.body
     text = body.decode("utf-8", "surrogateescape") if isinstance(body, bytes) else body
     length = len(text) if isinstance(text, str) else len(json.dumps(text))
-    return [record.row, record.line, text] if length <= LONGEST else None
+    return [record.row, record.line, text, record.fault] if length <= LONGEST else None
 
 
 def unpack(packed: Sequence[Any]) -> Record:
-    row, line, body = packed
-    return Record(row, line, body.encode("utf-8", "surrogateescape") if isinstance(body, str) else body)
+    row, line, body, *fault = packed
+    return Record(row, line, body.encode("utf-8", "surrogateescape") if isinstance(body, str) else body, *fault)

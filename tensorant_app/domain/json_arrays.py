@@ -48,14 +48,8 @@ def read_json_array(chunks: Iterable[bytes]) -> Iterator[Record | RowError | Fil
                 yield element
                 return
             reader.skip_blanks()
-            if reader.take_brace():
-                yield _BRACE(row, line)
-            else:
-                yield (
-                    _NO_COMMA(row, line)
-                    if lacks_comma
-                    else Record(row, line, element.encode("utf-8", "surrogateescape"))
-                )
+            fault = _BRACE if reader.take_brace() else _NO_COMMA if lacks_comma else ""
+            yield Record(row, line, element.encode("utf-8", "surrogateescape"), fault)
             if reader.is_cut_off:
                 return
             after_comma = reader.take_comma()
@@ -73,9 +67,9 @@ def _fault(code: RowCode, end: str) -> Callable[[int, int], RowError]:
 _COMMA = _fault(RowCode.NOT_JSON, "a comma too many before ] at the end of the array.")
 _CUT_OFF = _fault(RowCode.CUT_OFF, "the file ends inside the array; it was cut off.")
 _HOLE = _fault(RowCode.NOT_JSON, "a comma too many; no row stands before it.")
-_NO_COMMA = _fault(RowCode.NOT_JSON, "a comma is missing before the row.")
-_BRACE = _fault(RowCode.NOT_JSON, "the } behind the row closes nothing; there is one too many.")
 _COMMENT = _fault(RowCode.NOT_JSON, "a comment stands here, and JSON has none; remove it.")
+_NO_COMMA = "a comma is missing before the row."
+_BRACE = "the } behind the row closes nothing; there is one too many."
 _MORE = _fault(RowCode.SEVERAL_VALUES, "something follows the array; a file holds one.")
 
 

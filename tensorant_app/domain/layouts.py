@@ -66,6 +66,7 @@ _NAMES: tuple[tuple[Layout, Mapping[str, str]], ...] = (
     (Layout.ALPACA, {"instruction": "instruction", "input": "context", "output": "response"}),
     (Layout.ALPACA, {"instruction": "instruction", "output": "response"}),
     (Layout.ALPACA, {"instruction": "question", "input": "context", "output": "answer"}),
+    (Layout.ALPACA, {"instruction": "query", "output": "response"}),
     (Layout.PROMPT, {"prompt": "prompt", "completion": "completion"}),
     (Layout.PROMPT, {"prompt": "prompt", "completion": "response"}),
     (Layout.PROMPT, {"prompt": "question", "completion": "answer"}),
@@ -79,6 +80,8 @@ _OTHER_NAMES: Mapping[str, str] = {"system": "system_prompt"}
 PREFERENCES: tuple[frozenset[str], ...] = (
     frozenset({"chosen", "rejected"}),
     frozenset({"preferred_output", "non_preferred_output"}),
+    frozenset({"rejected_response"}),
+    frozenset({"response_j", "response_k"}),
 )
 _VERDICT = frozenset({"label", "kto_tag"})
 _JUDGED = frozenset({"completion", "messages", "conversations", "output", "response"})
@@ -157,8 +160,12 @@ def _more(layout: Layout, found: Mapping[str, str]) -> dict[str, str]:
 
 def is_preference(row: Mapping[str, object]) -> bool:
     """Two replies to choose between, or one with a verdict of true or false."""
+    if _holds_several(row.get("output")):
+        return True
+    if VERDICTS.isdisjoint(row):
+        return False
     is_judged = any(isinstance(row.get(name), bool) for name in _VERDICT) and not _JUDGED.isdisjoint(row)
-    return is_judged or any(names <= row.keys() for names in PREFERENCES) or _holds_several(row.get("output"))
+    return is_judged or any(names <= row.keys() for names in PREFERENCES)
 
 
 def _holds_several(reply: object) -> bool:

@@ -186,8 +186,8 @@ class MachineFacts:
     deadline: datetime | None = None
     stop_wanted: bool = False
     """Its disk is to be kept."""
-    was_up: bool = False
-    """The provider's own list showed its container running."""
+    was_known: bool = False
+    """The provider's own list showed it, or a delete call found it."""
 
 
 def is_proved_absent(facts: MachineFacts, sighting: Sighting, rules: ProofRules) -> bool:
@@ -196,8 +196,8 @@ def is_proved_absent(facts: MachineFacts, sighting: Sighting, rules: ProofRules)
         return False
     since = facts.absent_since or sighting.at
     out_of_grace = facts.ask_sent_at is None or sighting.at - facts.ask_sent_at >= rules.grace
-    # One that was up, and whose delete call was made, cannot be one that the list does not show yet.
-    out_of_grace |= facts.was_up and facts.state in {_S.RELEASING, _S.RELEASE_FAILED}
+    # One that was there, and whose delete call was made, cannot be one that the list does not show yet.
+    out_of_grace |= facts.was_known and facts.state in {_S.RELEASING, _S.RELEASE_FAILED}
     return out_of_grace and facts.absent_looks + 1 >= rules.looks and sighting.at - since >= rules.span
 
 

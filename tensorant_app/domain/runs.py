@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 
@@ -279,10 +279,22 @@ def _lost(facts: RunFacts) -> Move:
         )
         return Move("fail", RunReason.LOST_TWICE, sentence)
     if not facts.has_time_left:
-        return _out_of_time(facts)
+        return _lost_late(facts)
     goes_on = "begins anew" if facts.is_pod_local else "goes on from the last verified checkpoint"
     sentence = f"The machine disappeared{facts.where}. The next attempt {goes_on}."
     return Move("lose", RunReason.MACHINE_LOST, sentence)
+
+
+def _lost_late(facts: RunFacts) -> Move:
+    """Lost, and another attempt would have no time."""
+    move = _out_of_time(facts)
+    if facts.is_trial or facts.state is _S.LAUNCHING:
+        return move
+    sentence = (
+        f"The machine disappeared{facts.where}, and the maximum runtime leaves no time for another attempt. "
+        "Resume with a longer limit, or cancel the run."
+    )
+    return replace(move, sentence=sentence)
 
 
 def _out_of_time(facts: RunFacts) -> Move:

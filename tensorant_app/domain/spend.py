@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
+from typing import Protocol
 
 from tensorant_app.domain.money import FREE, ZERO, HourlyRate, Money
 
@@ -40,6 +41,13 @@ class SpendState(StrEnum):
     OPEN = "open"
     """Billed so far; may still change."""
     SETTLED = "settled"
+
+
+class Billed(Protocol):
+    """A record of a bill."""
+
+    @property
+    def amount(self) -> Money: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +162,12 @@ def corrections(booked: Mapping[datetime, Money], billed: Mapping[datetime, Mone
 def raises_alone(changes: Mapping[datetime, Money]) -> dict[datetime, Money]:
     """Of a bill that was read in part: it takes nothing back, for the missing piece may be what could not be read."""
     return {start: change for start, change in changes.items() if change > ZERO}
+
+
+def tells_something(lines: Iterable[Billed], released_at: datetime | None, now: datetime) -> bool:
+    """Whether a bill is one: hours of zero are written before they are counted, until long after the release."""
+    is_late = released_at is not None and now - released_at >= REST
+    return is_late or any(line.amount != ZERO for line in lines)
 
 
 def next_bill(bill: Bill, *, has_changed: bool, covers_until: datetime | None, amount: Money, now: datetime) -> Bill:

@@ -183,12 +183,15 @@ class Provider(Protocol):
         """Keep the disk, end the computing. `Unsupported` where releasing is the only way."""
         ...
 
-    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
-        """Delete every machine of this name and the `known` ids, listed or not. One already gone is a success, and no proof."""
+    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> bool:
+        """Delete every machine of this name and the `known` ids, listed or not. One already gone is a success, and no proof.
+
+        True where the provider knew of one, and took its deletion.
+        """
         ...
 
-    def terminate(self, provider_id: str) -> None:
-        """Delete this one machine, whatever its name. One already gone is a success, and no proof."""
+    def terminate(self, provider_id: str) -> bool:
+        """Delete this one machine, whatever its name; True where the provider knew of it. One already gone is no proof."""
         ...
 
     def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:

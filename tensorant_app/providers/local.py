@@ -100,7 +100,7 @@ class LocalProvider:
     def stop(self, name: str) -> None:
         raise Unsupported("A process of this computer keeps nothing when it is stopped: release it.")
 
-    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
+    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> bool:
         """End the whole process group and forget its boot, so that the next look proves it gone."""
         folder = self._volume / outputs
         boot = read_boot(folder)
@@ -109,13 +109,16 @@ class LocalProvider:
         if is_locked(folder):
             raise Transient(f"The process of {name} still holds its lock.")
         (folder / BOOT).unlink(missing_ok=True)
+        return boot is not None
 
-    def terminate(self, provider_id: str) -> None:
+    def terminate(self, provider_id: str) -> bool:
         """End the group that booted under this id; none of that id is a success."""
+        was_known = False
         for path in self._volume.glob(f"*/*/out/*/{BOOT}"):
             boot = read_boot(path.parent)
             if boot is not None and f"pid-{boot.pid}" == provider_id:
-                self.release(boot.machine, path.parent.relative_to(self._volume).as_posix())
+                was_known |= self.release(boot.machine, path.parent.relative_to(self._volume).as_posix())
+        return was_known
 
     def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:
         """What stands in the log now, from the byte `after` on; whoever wants more asks again."""

@@ -153,22 +153,30 @@ class RunPodProvider:
         if not answer.is_success:
             raise fault(answer, "stop Pods")
 
-    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> None:
+    def release(self, name: str, outputs: str, known: Sequence[str] = ()) -> bool:
         """The known ids first, and each whatever became of the others: no list that fails, and no Pod that is refused, spares one."""
+        taken: list[str] = []
         ids = list(dict.fromkeys(known))
-        troubles = _try_each(self.terminate, ids)
+
+        def delete(provider_id: str) -> None:
+            if self.terminate(provider_id):
+                taken.append(provider_id)
+
+        troubles = _try_each(delete, ids)
         try:
             twins = [pod.provider_id for pod in self._ours(name) if pod.provider_id not in ids]
         except ProviderError as error:
             troubles.append(error)
         else:
-            troubles += _try_each(self.terminate, twins)
+            troubles += _try_each(delete, twins)
         _raise_first(troubles)
+        return bool(taken)
 
-    def terminate(self, provider_id: str) -> None:
+    def terminate(self, provider_id: str) -> bool:
         answer = self._api.ask("DELETE", f"/pods/{_checked(provider_id)}")
         if not answer.is_success and answer.status != 404:
             raise fault(answer, "delete Pods")
+        return answer.is_success
 
     def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:
         return read_log(self._api, _checked(provider_id), after)

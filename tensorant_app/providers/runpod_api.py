@@ -30,8 +30,11 @@ _FEW_LEFT = 20
 _WINDOWS = {"minute": 60, "hour": 3600, "day": 86_400}
 
 _NO_CAPACITY = re.compile(
-    r"no longer any instances available|no (free |available )?capacity|not enough (free )?gpus|no instances"
-    r"|out of stock|insufficient capacity",
+    r"no longer any instances available|no (free |available )?capacity|not enough (free )?gpus"
+    r"|no (free |available |suitable |matching )?(instances?|machines?|hosts?|gpus?)\b(?! (type|id|count)\b)"
+    r"|out of stock|sold out|insufficient (capacity|resources)|does not have the resources"
+    r"|(instances?|machines?|gpus?) (is|are) (currently |all )?(unavailable|not available|in use)"
+    r"|could not find any (pods?|gpus?|instances?|machines?)",
     re.IGNORECASE,
 )
 _QUOTA = re.compile(r"\bquota\b|(spend|spending|pod|rate) limit", re.IGNORECASE)

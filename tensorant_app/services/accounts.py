@@ -39,6 +39,7 @@ _SLACK = timedelta(seconds=30)
 """Uptimes are rounded and late: only one that is shorter by more than this is a new start."""
 _LAG = timedelta(seconds=5)
 """A container that began so shortly before the last look may not have been shown by it."""
+_LATELY = timedelta(minutes=1)
 _LONGEST_QUIET = timedelta(hours=1)
 _LIVE = frozenset(MachineState) - LIFECYCLE.final
 
@@ -55,6 +56,7 @@ class Known:
     provider_ids: Sequence[str]
     provider_id: str | None
     rate: HourlyRate | None
+    known_at: datetime | None
     container_began_at: datetime | None
     container_uptime: float | None
     absent_looks: int
@@ -76,6 +78,8 @@ class Change:
     """When its container began and the uptime that said so, where that is news."""
     wakes: bool
     """Its job has something to do at once."""
+    seen_last: datetime | None = None
+    """The look before, where it was lately enough to tell when a machine that is missing now was still there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,11 +276,12 @@ def _change(row: Known, found: Sequence[Listed], at: datetime, last: datetime | 
         is_going = row.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}
         if is_going and row.release_sent_at is None:
             return None
-        return Change(row.id, sighting, False, None, wakes=row.state is not MachineState.ASKED)
+        lately = last if last is not None and at - _LATELY <= last <= at else None
+        return Change(row.id, sighting, False, None, wakes=row.state is not MachineState.ASKED, seen_last=lately)
     is_restarted = _is_restarted(row, sighting, last)
     is_first = bool(sighting.uptime) and row.container_began_at is None
     is_known = not is_restarted and _says_the_same(row, sighting) and row.state is not MachineState.ASKED
-    if is_known and not is_first:
+    if is_known and not is_first and row.known_at is not None:
         return None
     news = sighting.uptime if is_first or is_restarted else None
     container = (at - timedelta(seconds=news), news) if news else None
@@ -317,11 +322,14 @@ def _write(row: Machine, change: Change) -> None:
     was, row.presence = row.presence, seen.presence
     if is_new or row.seen_at is None or seen.presence is Presence.ABSENT:
         row.seen_at = seen.at
+    is_gone = row.known_at is not None and seen.presence in {Presence.ABSENT, Presence.GONE}
+    row.gone_since = (row.gone_since or _gone_at(row, change)) if is_gone else None
     if seen.presence is Presence.ABSENT:
         row.absent_since = row.absent_since or seen.at
         row.absent_looks += 1
         return
     row.absent_since, row.absent_looks = None, 0
+    row.known_at = row.known_at or seen.at
     row.provider_status, row.provider_ids = seen.provider_status, list(seen.provider_ids)
     row.billed_ids = sorted({*row.billed_ids, *seen.provider_ids})
     if row.provider_id not in seen.provider_ids and len(seen.provider_ids) == 1:
@@ -330,6 +338,13 @@ def _write(row: Machine, change: Change) -> None:
     if change.container is not None:
         row.container_began_at, row.container_uptime = change.container
     row.boots += change.is_restarted
+
+
+def _gone_at(row: Machine, change: Change) -> datetime:
+    """When it ended, as near as anybody knows: after it was seen last, and after a delete call that it answers to."""
+    at = change.sighting.at
+    known = [then for then in (change.seen_last, row.release_sent_at) if then is not None and then <= at]
+    return max(known) if change.seen_last is not None else at
 
 
 def _take_back(session: Session, account_id: UUID, unclaimed: Mapping[str, Sequence[Listed]], now: datetime) -> None:

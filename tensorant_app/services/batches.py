@@ -93,7 +93,7 @@ def read_batch(part: bytes | Stretch, mapping: ColumnMapping, table: Path) -> Ba
         if isinstance(record, FileError):
             batch.refused = record
             break
-        batch.rows, line, body = record
+        batch.rows, line, body, _ = record
         plain = read_plain(body) if isinstance(body, bytes) else None
         if plain is not None:
             rows.append((batch.rows, line, *plain, ""))

@@ -186,7 +186,8 @@ def too_much(size: int, unpacked: int | None, limit: int) -> FileRefused:
     return FileRefused(FileCode.UNPACKED_TOO_LARGE, f"{what}; {rule}. Send it unpacked, or split it.")
 
 
-_JUNK_NAMES = {".DS_Store", "Thumbs.db", "desktop.ini", "ehthumbs.db"}
+_JUNK_NAMES = {".DS_Store", "Thumbs.db", "desktop.ini", "ehthumbs.db", ".localized", "Icon\r"}
+_JUNK_FOLDERS = {"__MACOSX", ".Spotlight-V100", ".Trashes", ".fseventsd", "$RECYCLE.BIN", "System Volume Information"}
 _ARCHIVES = (".zip", ".gz", ".tgz", ".tar", ".7z", ".rar", ".bz2", ".xz", ".zst")
 
 
@@ -273,8 +274,9 @@ def _check_member(member: zipfile.ZipInfo) -> None:
 
 
 def _is_junk(name: str) -> bool:
-    parts = name.split("/")
-    return "__MACOSX" in parts or parts[-1] in _JUNK_NAMES or parts[-1].startswith("._")
+    """What systems add; some write folders with a backslash at their end, as files that hold nothing."""
+    parts = name.replace("\\", "/").split("/")
+    return not (parts[-1] and _JUNK_FOLDERS.isdisjoint(parts)) or parts[-1] in _JUNK_NAMES or parts[-1].startswith("._")
 
 
 def _check_index(path: Path) -> None:

@@ -22,6 +22,7 @@ from tensorant_app.domain.images import (
     given_images,
     is_path,
     listed_images,
+    parts_without_image,
     show_path,
     with_stored_images,
 )
@@ -76,9 +77,12 @@ class ImageReader:
             (self._keep / IMAGE_NAMES).write_text(json.dumps(self._names))
 
     def _faults(self, example: Mapping[str, object]) -> Iterator[tuple[str, RowCode, str]]:
-        marks, listed = count_marks(example), len(listed_images(example))
-        if marks != listed:
-            yield column_of(example), RowCode.IMAGE_COUNT, counted(listed, marks)
+        marks, listed, bare = count_marks(example), len(listed_images(example)), parts_without_image(example)
+        for path in bare:
+            end = "holds no image: write its path or its data: URL under image or image_url, or name it in images."
+            yield path, RowCode.IMAGE_COUNT, end
+        if marks - len(bare) != listed:
+            yield column_of(example), RowCode.IMAGE_COUNT, counted(listed, marks - len(bare))
         for path, source in given_images(example):
             try:
                 if not isinstance(source, str) or not source:

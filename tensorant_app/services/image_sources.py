@@ -138,7 +138,11 @@ class NoImages:
 
 
 def _missing(name: str, held: str, alike: str | None) -> Fault:
+    if alike == name:
+        return Fault(RowCode.IMAGE_MISSING, f"is {show_path(name)}, which is a folder and no image.")
     hint = f" but {show_path(alike)}; upper and lower case have to be the same" if alike else ""
+    if not alike and "\\" in name:
+        hint = "; folders are divided by / and not by a backslash"
     return Fault(RowCode.IMAGE_MISSING, f"is {show_path(name)}, and {held} no such file{hint}.")
 
 

@@ -8,10 +8,15 @@ from typing import Any
 
 from tensorant_app.db.machines import Machine
 from tensorant_app.domain.machines import MachineState, Presence, Sighting
-from tensorant_app.domain.money import ZERO, HourlyRate, Money
+from tensorant_app.domain.money import FREE, ZERO, HourlyRate, Money
 from tensorant_app.domain.spend import own_disk_rate
+from tensorant_app.providers.base import Storage
 
 RUNS_AGAIN = "Somebody started it again in RunPod: it costs its price until it is stopped again, an hour after that."
+
+
+_STILL = frozenset({Presence.EXITED, Presence.STOPPED, Presence.GONE})
+"""It computes no more, whoever stopped it: a disk of its own is all that is billed."""
 
 
 def note_price(row: Machine, seen: Sighting, was: Presence | None) -> None:
@@ -28,7 +33,7 @@ def note_price(row: Machine, seen: Sighting, was: Presence | None) -> None:
     row.rate = own
     if own is None:
         return
-    is_still = row.stopped_at is not None and seen.presence is not Presence.PRESENT
+    is_still = seen.presence in _STILL or (row.stopped_at is not None and seen.presence is not Presence.PRESENT)
     total = HourlyRate(
         (_disk(row) if is_still else own).per_hour + (seen.twins_rate.per_hour if seen.twins_rate else ZERO)
     )
@@ -63,6 +68,9 @@ def _told(row: Machine) -> list[list[Any]]:
 
 
 def _disk(row: Machine) -> HourlyRate:
+    """On a network volume it has none that is kept."""
+    if Storage(row.options.get("storage", Storage.VOLUME)) is Storage.VOLUME and row.stopped_at is None:
+        return FREE
     return own_disk_rate(int(row.options.get("disk_gb", 0)))
 
 

@@ -39,12 +39,14 @@ _PAST = (
     "held_at",
     "started_at",
     "seen_at",
+    "known_at",
     "container_began_at",
     "read_at",
     "stop_wanted_at",
     "release_wanted_at",
     "release_sent_at",
     "absent_since",
+    "gone_since",
 )
 """Times of a row that can only lie in the past."""
 MOST_PATIENCE = timedelta(minutes=10)
@@ -67,7 +69,7 @@ def facts_of(machine: Machine | MachineView) -> MachineFacts:
         rate_limit=machine.rate_limit,
         deadline=machine.deadline,
         stop_wanted=machine.stop_wanted_at is not None,
-        was_up=machine.container_began_at is not None,
+        was_known=machine.known_at is not None,
     )
 
 
@@ -91,7 +93,7 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
             machine.stopped_at, machine.sentence = at, None
             note_stopped(machine, at)
         case "confirm":
-            machine.released_at, machine.release_problem = at, None
+            machine.released_at, machine.release_problem = _ended_at(machine, at), None
     step(
         session,
         machine,
@@ -104,6 +106,11 @@ def take(session: Session, machine: Machine, move: Move, cause: Cause = Cause.WO
     )
     if machine.connection_id is not None and move.verb in _ASKS_BILL:
         promise(session, BILL, machine.id, at + _ASKS_BILL[move.verb])
+
+
+def _ended_at(machine: Machine, now: datetime) -> datetime:
+    """The moment that was proved now."""
+    return min(machine.gone_since or now, now)
 
 
 def _audit_return(session: Session, machine: Machine) -> None:

@@ -59,6 +59,7 @@ class MachineView:
     answer_lost_at: datetime | None
     held_at: datetime | None
     started_at: datetime | None
+    known_at: datetime | None
     container_began_at: datetime | None
     provider_id: str | None
     provider_ids: Sequence[str]
@@ -128,6 +129,8 @@ class MachineView:
         """Why it is not given back yet, where that is not a matter of moments."""
         if self.state is not MachineState.RELEASE_FAILED:
             return None
+        if self.presence is Presence.ABSENT:
+            return self.release_problem or "The provider took the delete calls; nothing proves yet that it is gone."
         return self.release_problem or "The provider took the delete calls and lists the machine all the same."
 
     def is_checking(self, now: datetime) -> bool:

@@ -21,6 +21,7 @@ from tensorant_app.domain.errors import DenialReason, Denied, ProviderError
 from tensorant_app.domain.machines import LATE as LATE
 from tensorant_app.domain.machines import (
     LIFECYCLE,
+    LISTED,
     MachineReason,
     MachineState,
     Presence,
@@ -260,9 +261,16 @@ def note_patience(session: Session, machine_id: UUID, retry_after: timedelta | N
     machine.retry_at = now_of(session) + min(retry_after, MOST_PATIENCE) if retry_after else None
 
 
-def note_release_sent(session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules) -> None:
-    """A delete call was made; one that failed is said aloud and repeated for ever."""
+def note_release_sent(
+    session: Session, machine_id: UUID, *, problem: str | None, rules: ProofRules, was_known: bool = False
+) -> None:
+    """A delete call was made; one that failed is said aloud and repeated for ever.
+
+    `was_known`: the provider had it, so it cannot be one that is only not shown yet.
+    """
     machine = session.get_one(Machine, machine_id)
+    if was_known and rules.by_account:
+        machine.known_at = machine.known_at or now_of(session)
     machine.release_sent_at = now_of(session)
     machine.release_tries += 1
     machine.release_problem = problem
@@ -293,6 +301,9 @@ def note_look(session: Session, machine_id: UUID, look: Look, rules: ProofRules)
         if move := decide(facts, look.sighting, rules, now_of(session)):
             take(session, machine, move)
     else:
+        if machine.presence is Presence.ABSENT and look.sighting.presence in LISTED:
+            # The list hides it: asked for by its id it is there, and costs.
+            machine.gone_since = None
         take_all(session, machine, look.sighting, rules, log=look.log)
     if machine.boots != before[1]:
         note(

@@ -103,7 +103,7 @@ class Reading:
         with self._image_reader(self.opened) as images:
             for found in chain(probe.seen, raw):
                 if isinstance(found, Record):
-                    row = read_plain_row(found) if is_plain_chat else None
+                    row = read_plain_row(found) if is_plain_chat and not found.fault else None
                     if row is not None:
                         yield row
                     else:

@@ -34,6 +34,7 @@ from tensorant_app.domain.spend import (
     next_sync,
     raises_alone,
     spend_of,
+    tells_something,
     window,
 )
 from tensorant_app.providers.base import BillLine
@@ -117,7 +118,8 @@ def note_bill(
                 amount=amount,
             )
         )
-    covers = max((line.end for line in lines), default=row.covers_until)
+    counts = lines if tells_something(lines, machine.released_at, now) else []
+    covers = max((line.end for line in counts), default=row.covers_until)
     amount = Money.total([*booked.values(), *changes.values()])
     has_changed = bool(changes) or trouble is not None
     bill = next_bill(_as_bill(row), has_changed=has_changed, covers_until=covers, amount=amount, now=now)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 import sqlalchemy as sa
@@ -18,7 +18,16 @@ from tensorant_app.db.promise import promise
 from tensorant_app.db.session import now_of
 from tensorant_app.db.steps import note
 from tensorant_app.domain.errors import Conflict
-from tensorant_app.domain.machines import LATE, LIFECYCLE, RENTED, RUNS_AGAIN, MachineReason, MachineState, Presence
+from tensorant_app.domain.machines import (
+    LATE,
+    LIFECYCLE,
+    RENTED,
+    RUNS_AGAIN,
+    MachineReason,
+    MachineState,
+    Presence,
+    ProofRules,
+)
 from tensorant_app.domain.members import Caller, Permission
 from tensorant_app.domain.money import HourlyRate
 from tensorant_app.domain.steps import Move
@@ -28,6 +37,10 @@ from tensorant_app.services.accounts import SWEEP as SWEEP
 from tensorant_app.services.audit import write_audit
 from tensorant_app.services.lookup import own_row
 from tensorant_app.services.machine_steps import TEND, take, tell_user
+from tensorant_app.services.machines import note_release_sent
+
+_JUST_SENT = timedelta(seconds=30)
+"""So soon after a delete call the sweep sends no other one for the same machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +104,16 @@ def sort_out(session: Session, listed: Sequence[Listed], installation: str, now:
     return Sweep(doomed, [one for one in strays if one.provider_id not in ids], running)
 
 
-def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> None:
-    """The sweep made the delete call itself; the row goes on from there."""
+def note_doomed(
+    session: Session, doomed: Doomed, *, problem: str | None, rules: ProofRules, was_known: bool = False
+) -> None:
+    """The sweep made the delete call itself; the row goes on from there, and does not send it a second time at once."""
     machine = session.get_one(Machine, doomed.machine_id)
     # The list may never show them again, and what they cost is this machine's.
     machine.billed_ids = sorted({*machine.billed_ids, *doomed.provider_ids})
+    machine.known_at, machine.gone_since = machine.known_at or now_of(session), None
+    if machine.provider_id is None and len(doomed.provider_ids) == 1:
+        machine.provider_id = doomed.provider_ids[0]
     if machine.state is MachineState.ASKED:
         machine.provider_ids = list(doomed.provider_ids)
         take(session, machine, Move("catch", MachineReason.USE_ENDED, doomed.why))
@@ -106,6 +124,7 @@ def note_doomed(session: Session, doomed: Doomed, *, problem: str | None) -> Non
         machine.released_at = None
     sentence = problem or doomed.why
     note(session, machine, MachineEvent, verb="swept", sentence=sentence)
+    note_release_sent(session, machine.id, problem=problem, rules=rules, was_known=was_known)
     promise(session, TEND, machine.id)
     if machine.connection_id is not None:
         # With no machine left the account was not looked at any more; these looks prove that this one is gone.
@@ -188,6 +207,7 @@ class _Row:
     provider_id: str | None
     provider_ids: Sequence[str]
     release_wanted_at: datetime | None
+    release_sent_at: datetime | None
     deadline: datetime
 
 
@@ -207,6 +227,8 @@ def _runs_again(row: _Row, found: Sequence[Listed]) -> bool:
 
 
 def _doom(row: _Row, ids: Sequence[str], now: datetime) -> Doomed | None:
+    if row.release_sent_at is not None and abs(now - row.release_sent_at) < _JUST_SENT:
+        return None  # a list of this very moment may show what is being deleted
     why = _why_gone(row, now)
     return Doomed(row.id, row.name, row.outputs_key, ids, why) if why else None
 

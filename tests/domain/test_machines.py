@@ -135,9 +135,9 @@ def test_only_the_provider_or_repeated_absence_confirms_a_release() -> None:
     ) == ("confirm")
 
 
-@pytest.mark.parametrize(("was_up", "expected"), [(True, "confirm"), (False, None)])
-def test_a_young_machine_that_was_up_is_released_on_the_same_proof_as_an_old_one(
-    was_up: bool, expected: str | None
+@pytest.mark.parametrize(("was_known", "expected"), [(True, "confirm"), (False, None)])
+def test_a_young_machine_that_was_known_is_released_on_the_same_proof_as_an_old_one(
+    was_known: bool, expected: str | None
 ) -> None:
     young = facts(
         MachineState.RELEASING,
@@ -146,7 +146,7 @@ def test_a_young_machine_that_was_up_is_released_on_the_same_proof_as_an_old_one
         absent_looks=2,
     )
 
-    assert verb(replace(young, was_up=was_up), seen(Presence.ABSENT)) == expected
+    assert verb(replace(young, was_known=was_known), seen(Presence.ABSENT)) == expected
 
 
 @pytest.mark.parametrize("state", [MachineState.RELEASED, MachineState.ABSENT])

@@ -125,6 +125,11 @@ def test_the_first_loss_queues_the_next_attempt_and_the_second_fails() -> None:
 
 def test_a_loss_without_time_for_another_attempt_is_left_to_a_person() -> None:
     assert path(replace(AT_WORK, has_time_left=False, **LOST)) == ["overrun"]
+    move = decide(
+        replace(AT_WORK, has_time_left=False, where=" at step 3 of 9", **LOST), AT_WORK.deadline - timedelta(hours=1)
+    )
+    assert move is not None
+    assert "disappeared at step 3 of 9" in (move.sentence or "")
     assert path(replace(AT_WORK, state=RunState.LAUNCHING, work=Work.NONE, has_time_left=False, **LOST)) == ["fail"]
 
 

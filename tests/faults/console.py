@@ -106,7 +106,8 @@ class Console:
     ) -> UUID:
         """A run on RunPod with everything that its checks ask for."""
         rate = HourlyRate.dollars(limit) if limit else None
-        place = Placement(RUNPOD, placement.pop("gpu_types", ("NVIDIA L40S",)), 1, rate, **placement)
+        gpus, count = placement.pop("gpu_types", ("NVIDIA L40S",)), placement.pop("gpu_count", 1)
+        place = Placement(RUNPOD, gpus, count, rate, **placement)
         values: dict[str, Any] = {"id": id} if id else {}
         run_id = factories.make_run(self.caller, placement=place.as_values(), runtime_limit_hours=hours, **values)
         with reading() as session:

@@ -74,8 +74,8 @@ def _note_asked(name: str) -> None:
 def _believes_the_delete(stack: ExitStack) -> None:
     before, before_steps = machines.note_release_sent, machines.take_all
 
-    def note(session: Any, machine_id: Any, *, problem: str | None, rules: Any) -> None:
-        before(session, machine_id, problem=problem, rules=rules)
+    def note(session: Any, machine_id: Any, *, problem: str | None, rules: Any, was_known: bool = False) -> None:
+        before(session, machine_id, problem=problem, rules=rules, was_known=was_known)
         machine = session.get_one(machines.Machine, machine_id)
         if problem is None and machine.state in {MachineState.RELEASING, MachineState.RELEASE_FAILED}:
             machine_steps.take(session, machine, machines.Move("confirm"))

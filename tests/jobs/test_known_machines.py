@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -83,9 +84,13 @@ def test_a_list_that_hides_a_machine_is_no_proof_where_the_provider_shows_it_by_
     rented.after(minutes=20, step=10)
 
     assert rented.row(machine_id).state is (MachineState.RELEASE_FAILED if is_going else MachineState.HELD)
+    shown_until = rented.clock()
     monkeypatch.setattr(rented.provider, "find", lambda provider_id: None)
     rented.after(minutes=6, step=10)
     assert rented.row(machine_id).state is MachineState.RELEASED
+    ended = rented.row(machine_id).released_at
+    assert ended is not None
+    assert ended >= shown_until - timedelta(seconds=150), "it costs until it was shown last, by its id too"
 
 
 def test_a_provider_that_cannot_be_asked_by_id_proves_nothing(rented: Rented, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -83,6 +83,15 @@ class TestCreating:
         [
             (problem(400, CAPACITY), DenialReason.CAPACITY, "no longer any instances"),
             (problem(400, "no capacity for the requested GPU in EU-TEST-1"), DenialReason.CAPACITY, "EU-TEST-1"),
+            (problem(400, "This machine does not have the resources to deploy it"), DenialReason.CAPACITY, "resources"),
+            (problem(400, "No suitable machines in this data center"), DenialReason.CAPACITY, "suitable"),
+            (problem(400, "The requested GPUs are currently unavailable"), DenialReason.CAPACITY, "unavailable"),
+            (
+                problem(400, "Could not find any pods with the required specifications"),
+                DenialReason.CAPACITY,
+                "any pods",
+            ),
+            (problem(400, "no gpu type of this id"), DenialReason.INVALID, "no gpu type"),
             (problem(400, "mounts.persistent and mounts.network exclude each other"), DenialReason.INVALID, "exclude"),
             (problem(400, "Your account's spend limit of $80/h is reached"), DenialReason.QUOTA, r"\$80/h"),
             (problem(402, "balance"), DenialReason.MONEY, "Add funds"),
@@ -271,9 +280,14 @@ class TestReleasing:
     def test_one_already_gone_is_a_success(self) -> None:
         answers = Answers(problem(404, "pod not found"))
 
-        account(answers).terminate("pod_a")
-
+        assert account(answers).terminate("pod_a") is False
         assert answers.sent == ["DELETE /v2/pods/pod_a"]
+
+    @pytest.mark.parametrize("status", [204, 404])
+    def test_the_answer_tells_whether_there_was_something_to_delete(self, status: int) -> None:
+        answers = Answers(lambda request: pods() if request.method == "GET" else httpx.Response(status))
+
+        assert account(answers).release("tune-a", "", known=["pod_a"]) is (status == 204)
 
     @pytest.mark.parametrize(
         ("reply", "error", "words"),

@@ -27,6 +27,7 @@ def bad_rows(folder: Path, body: bytes) -> list[dict[str, Any]]:
         (f'{GOOD}\n{{"x": 1}}\n\n{GOOD}\n{{nonsense\n'.encode(), {2: '{"x": 1}', 4: "{nonsense"}),
         (f'{GOOD}\n{{"messages": "\xff"}}\n'.encode("latin-1"), {2: '{"messages": "\\xff"}'}),
         (f'[{GOOD}, {{"x": 1}}, 7]'.encode(), {2: '{"x": 1}', 3: "7"}),
+        (f"[{GOOD}}}, {GOOD} {GOOD},, 7]".encode(), {1: GOOD, 3: GOOD, 4: None, 5: "7"}),
         (
             b'prompt,completion\na,b\n"two\nlines",b,c\n"q","1\n2"\nx\ny,z\n',
             {2: '"two\nlines",b,c', 4: "x"},
@@ -34,9 +35,9 @@ def bad_rows(folder: Path, body: bytes) -> list[dict[str, Any]]:
         (b"prompt;completion\r\na;b\r\nonly one\r\n", {2: "only one"}),
         (b'prompt,completion\na,b\n"never closed,b\n', {2: '"never closed,b'}),
     ],
-    ids=["lines", "not UTF-8", "array", "cells on several lines", "last line", "cut off"],
+    ids=["lines", "not UTF-8", "array", "array with odd commas", "cells on several lines", "last line", "cut off"],
 )
-def test_every_rejected_row_comes_back_as_it_stands(tmp_path: Path, body: bytes, raws: dict[int, str]) -> None:
+def test_every_rejected_row_comes_back_as_it_stands(tmp_path: Path, body: bytes, raws: dict[int, str | None]) -> None:
     found = bad_rows(tmp_path, body)
 
     assert {row["row"]: row["raw"] for row in found} == raws

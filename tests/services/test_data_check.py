@@ -272,6 +272,17 @@ def test_the_same_faults_are_found_in_a_zip_where_no_link_can_lie(tmp_path: Path
     assert [(e["row"], e["path"], e["code"]) for e in report.errors] == expected
 
 
+def test_an_image_part_that_holds_no_image_is_named_where_it_stands(tmp_path: Path) -> None:
+    source = {"type": "base64", "media_type": "image/png", "data": as_url(GOOD).partition(",")[2]}
+    parts = [{"type": "text", "text": "What?"}, {"type": "image", "source": source}]
+    rows = [chat(parts, "A pier."), {**chat(parts, "A pier."), "images": ["good.png"]}]  # type: ignore[arg-type]
+
+    report = data_check.check_file(pack(tmp_path / "rows.zip", rows, {"good.png": GOOD}), is_vision=True)
+
+    assert report.accepted_rows == [2]
+    assert [(e["row"], e["path"], e["code"]) for e in report.errors] == [(1, "messages[0].content[1]", "image_count")]
+
+
 def test_rows_that_ask_the_same_of_other_images_repeat_nothing(tmp_path: Path) -> None:
     files = {f"{colour}.png": picture(colour=colour) for colour in ("red", "blue")}
     rows = [
@@ -298,6 +309,19 @@ def test_a_warning_beside_an_image_stands_where_the_file_has_the_text(tmp_path: 
     assert [(w["path"], w["code"]) for w in report.warnings] == [
         ("messages[0].content", "email"),
         ("messages[1].content", "html"),
+    ]
+
+
+def test_a_path_of_another_system_and_a_folder_are_told(tmp_path: Path) -> None:
+    write_images(tmp_path / "images")
+    rows = [{**chat("<image>?", "a"), "images": [name]} for name in ("sub\\good.png", "sub", "gone.png")]
+
+    report = data_check.check_file(write(tmp_path, *rows), images=tmp_path / "images")
+
+    assert [e["message"].partition(", ")[2] for e in report.errors] == [
+        "and the folder of images has no such file; folders are divided by / and not by a backslash.",
+        "which is a folder and no image.",
+        "and the folder of images has no such file.",
     ]
 
 

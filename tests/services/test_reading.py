@@ -162,6 +162,8 @@ FILES: dict[str, tuple[bytes | str, str]] = {
             ("__MACOSX/data/._train.csv", b"\0"),
             ("data/.DS_Store", b"\0"),
             ("Thumbs.db", b"\0"),
+            ("data\\", b""),
+            (".Spotlight-V100/Store-V2/index", b"\0"),
         ),
         "prompt_completion:csv+zip",
     ),
@@ -438,6 +440,24 @@ def test_a_sharegpt_call_keeps_its_arguments_and_finds_its_answer(tmp_path: Path
     assert example["tools"] == [{"name": "count"}]
 
 
+CALLS_IN_TEXT = [
+    '<tool_call>\n{"name": "count", "arguments": {}}\n</tool_call>',
+    "[Count Heads(floor='all')]",
+    '[TOOL_CALLS] [{"name": "count", "arguments": {}}]',
+]
+
+
+def test_an_answer_may_follow_a_call_that_is_written_as_text(tmp_path: Path) -> None:
+    def row(call: str) -> dict[str, Any]:
+        turns = [("human", "How many?"), ("gpt", call), ("tool", "37"), ("gpt", "37.")]
+        return {"conversations": [{"from": role, "value": value} for role, value in turns]}
+
+    found, _ = read(write(tmp_path, "file.json", json.dumps([row(call) for call in [*CALLS_IN_TEXT, "I'll count."]])))
+
+    assert [one.row for one in found if isinstance(one, Row)] == [1, 2, 3]
+    assert faults(found) == [(4, 1, "conversations[2].from", RowCode.BAD_ORDER)]
+
+
 def test_alpaca_joins_instruction_and_input_and_keeps_history(tmp_path: Path) -> None:
     row = {"instruction": "Translate", "input": "pear", "output": "Birne", "system": "German", "history": [["a", "b"]]}
     bad = {"instruction": " ", "input": 7, "output": ""}
@@ -474,6 +494,10 @@ WELL_KNOWN: dict[str, tuple[dict[str, object], list[str]]] = {
     "a question with its context": (
         {"answer": "SELECT n FROM t", "question": "How many?", "context": "CREATE TABLE t (n INT)"},
         ["How many?\n\nCREATE TABLE t (n INT)", "SELECT n FROM t"],
+    ),
+    "a query with its history": (
+        {"query": "And then?", "response": "Nothing.", "history": [["Why?", "So."]], "system": "S"},
+        ["S", "Why?", "So.", "And then?", "Nothing."],
     ),
     "a system prompt": (
         {"id": "a.1", "system_prompt": "Be brief.", "question": "Why?", "response": "So."},
@@ -651,6 +675,11 @@ REFUSED: dict[str, tuple[bytes | str, FileCode, str]] = {
     ),
     "preferred outputs": (
         json.dumps({"input": {}, "preferred_output": [], "non_preferred_output": []}),
+        FileCode.PREFERENCES,
+        "later",
+    ),
+    "a rejected response beside messages": (
+        json.dumps({**CHATS[0], "rejected_response": "In summer."}),
         FileCode.PREFERENCES,
         "later",
     ),

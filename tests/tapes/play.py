@@ -3,79 +3,60 @@
 from __future__ import annotations
 
 import re
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 from uuid import UUID
 
-import sqlalchemy as sa
-from sqlmodel import col
+from sqlmodel import Session
 
-from tensorant_app.db.machines import Machine
-from tensorant_app.db.runs import Run
-from tensorant_app.db.session import reading, unit_of_work
+from tensorant_app.db.session import unit_of_work
 from tensorant_app.domain.errors import TensorantError
-from tensorant_app.domain.machines import HOLDS_SLOT, Use
+from tensorant_app.domain.machines import LIFECYCLE as MACHINE
+from tensorant_app.domain.machines import MachineState, Presence
+from tensorant_app.domain.members import Caller
+from tensorant_app.domain.spend import GIVEN_UP
 from tensorant_app.providers.storage import FolderStore
-from tensorant_app.services import machine_actions, recoveries, runs, spend
+from tensorant_app.services import machine_actions, recoveries, runs, strays
+from tensorant_app.services.machines import MachineView
 from tests.faults.console import Console, open_console, time_zone
 from tests.runpod_emulator import VirtualClock
-from tests.tapes.stage import set_up
-from tests.tapes.tape import Event, Tape, time_in
+from tests.tapes.acts import Act, act_in
+from tests.tapes.entries import Event
+from tests.tapes.marks import Played, glance, history, look
+from tests.tapes.moments import read_clock, span_in, time_in, times_in
+from tests.tapes.stage import accept_key, hours_of, set_up
+from tests.tapes.tape import Tape
 from tests.tapes.trainer import Trainer
 from tests.tapes.wire import TapeTransport
 
 _BETWEEN_WORDS = timedelta(seconds=10)
 """Between two messages of the trainer that name no time."""
 _AFTER = timedelta(minutes=45)
-"""A tape is played so much longer than the last time that stands on it."""
-_READ_LATE = timedelta(minutes=6)
-"""A result is read at the latest so long after it was written."""
+"""A tape is played so much longer than the last time that stands on it,"""
+_MOST_AFTER = timedelta(hours=12)
+"""and while replies are left that were not given, so much longer at most;"""
+_MOST_BILLS = timedelta(hours=60)
+"""for replies about the bill, which is asked for seldom, this much."""
+_PAST_DEADLINE = timedelta(minutes=20)
+_WATCHED, _FINISHED = timedelta(seconds=25), timedelta(seconds=8)
+"""So long before the time at which a tape says that its machine was released, somebody looks, and its trainer ends."""
+_LONGER = 6.0
+"""Hours that a person adds who resumes with a longer limit."""
 _QUIET = frozenset({"connections.check", "offers.refresh"})
 """Jobs whose calls no tape has replies for."""
 
-
-@dataclass(frozen=True, slots=True)
-class Mark:
-    """What a person sees at a moment."""
-
-    at: str
-    event: str
-    run: str
-    label: str
-    badge: str
-    """Of the machine, beside the run's; empty where there is nothing to tell."""
-    reason: str
-    machine: str
-    slot_held: bool
-    estimate: str
-    actual: str | None
-    spend: str
-    can_confirm_absent: bool
-
-
-@dataclass(slots=True)
-class Played:
-    tape: str
-    calls: dict[str, int] = field(default_factory=dict)
-    marks: list[Mark] = field(default_factory=list)
-    facts: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def end(self) -> Mark:
-        return self.marks[-1]
-
-    def at(self, words: str) -> Mark:
-        """The first mark whose event holds these words."""
-        return next(mark for mark in self.marks if words in mark.event)
-
-    def as_values(self) -> dict[str, Any]:
-        return {"tape": self.tape, "calls": self.calls, "events": [asdict(m) for m in self.marks], **self.facts}
+_BUTTONS: Mapping[Act, Callable[[Session, Caller, UUID], None]] = {
+    Act.CANCEL: runs.cancel_run,
+    Act.CONFIRM_ABSENT: machine_actions.confirm_run_absent,
+    Act.RESUME: recoveries.resume_run,
+    Act.PAUSE: recoveries.pause_run,
+    Act.VERIFY: recoveries.verify_run,
+}
 
 
 def play(path: Path, folder: Path, *, until: timedelta | None = None) -> Played:
-    """Play one tape in an empty folder; `until` ends it earlier or later than the tape suggests."""
+    """Play one tape in an empty folder; `until` ends it earlier or later than the tape suggests. Raises `BadTape`."""
     tape = Tape.read(path)
     clock = VirtualClock(tape.starts)
     wire = TapeTransport(tape, clock)
@@ -90,6 +71,11 @@ class _Player:
     ) -> None:
         self.tape, self.clock, self.wire, self.console = tape, clock, wire, console
         console.leaves_out = _QUIET
+        console.now = lambda: clock() + self.ahead
+        self.ahead = timedelta(0)
+        """Of the server's own clock."""
+        self.off_until: datetime | None = None
+        self.cut_until: datetime | None = None
         self.run_id: UUID = set_up(console, tape, wire, volume)
         self.trainer = Trainer(volume, _total_steps(tape))
         self.played = Played(tape.name)
@@ -99,180 +85,266 @@ class _Player:
         self.last: tuple[object, ...] = ()
 
     def play(self, until: timedelta | None) -> Played:
-        ends = self.tape.starts + until if until is not None else _last_time(self.tape) + _AFTER
-        due = self._plan()
+        due, waiting = self._plan()
         self._begin()
-        while self.clock() < ends:
-            self._to(min([ends, *(event.at for event in due[:1])]))
+        while self.clock() < (ends := self._ends(until)):
+            self._to(min([ends, *(event.at for event in due[:1])]), waiting)
             while due and due[0].at <= self.clock():
-                event = due.pop(0)
-                self._mark(event.text)
-                self._happen(event.text)
-                self.console.work()
-        self._mark("end")
+                self._live(due.pop(0))
+        self._note("end")
         self.played.calls = dict(sorted(self.wire.calls.items()))
         self._tell_facts()
         return self.played
 
-    def _plan(self) -> list[Event]:
-        """The tape's events, and its own turning points, at which somebody might look."""
+    # What comes when.
+
+    def _plan(self) -> tuple[list[Event], list[Event]]:
+        """The tape's events, and its own turning points, at which somebody might look; and those that wait for a call."""
         texts = {text for r in self.tape.replies for text in (r.until, r.since) if text}
-        turns = [Event(at, text) for text in texts if (at := time_in(text, self.tape.starts))]
+        turns = [Event(at, text, is_turn=True) for text in texts if (at := time_in(text, self.tape.starts))]
         released = self.tape.run.get("released")
-        own = [Event(datetime.fromisoformat(released), "released")] if released else []
-        own += [Event(event.at - _READ_LATE, "finished") for event in own]
-        return sorted([*self.tape.events, *turns, *own], key=lambda event: event.at)
+        own = [Event(read_clock(str(released)), "released", is_turn=True)] if released else []
+        own += [
+            Event(max(event.at - early, self.tape.starts), text)
+            for event in own
+            for early, text in ((_WATCHED, "somebody looks at the run's page"), (_FINISHED, "finished"))
+        ]
+        timed = [event for event in self.tape.events if event.after is None]
+        waiting = [event for event in self.tape.events if event.after is not None]
+        return sorted([*timed, *turns, *own], key=lambda event: event.at), waiting
+
+    def _ends(self, until: timedelta | None) -> datetime:
+        """Some time after the last one on the tape; later while it has something left to say, and time to say it."""
+        if until is not None:
+            return self.tape.starts + until
+        last = _last_time(self.tape)
+        ends = last + _AFTER
+        if self.clock() < ends:
+            return ends
+        paths = self.tape.goes_on(self.clock())
+        machine = self.console.machine(self.run_id)
+        is_live = machine is not None and machine.state not in MACHINE.final
+        if any("/billing/" in path for path in paths) and machine is not None and machine.ask_sent_at is not None:
+            most = last + min(_MOST_BILLS, GIVEN_UP)
+        else:
+            most = last + _MOST_AFTER if paths and is_live else ends
+        return min(most, self.clock() + _AFTER)
+
+    # What happens.
 
     def _begin(self) -> None:
         if (machine := self.console.machine(self.run_id)) is not None:
-            step = next((int(m[1]) for e in self.tape.events if (m := re.search(r"step (\d+) of", e.text))), 1)
-            if not self.words and self.console.run(self.run_id).state in runs.KEEPS_MACHINE:
-                self.trainer.train(machine, step, self.clock().isoformat())
-        elif not any("launch" in event.text for event in self.tape.events):
-            self._launch()
+            if not self.tape.has_trainer and machine.started_at is not None:
+                self._work_on(machine)
+        elif not self._launches_itself():
+            self._try(self._launch)
         self.console.restart()
-        self._mark("start")
+        self._note("start")
 
-    def _to(self, at: datetime) -> None:
+    def _launches_itself(self) -> bool:
+        """Whether the first thing that anybody does on the tape is a launch, and not another one."""
+        acts = [(act, event.text.lower()) for event in self.tape.events if (act := act_in(event.text)) is not None]
+        return bool(acts) and acts[0][0] is Act.LAUNCH and not re.search(r"\bagain\b|\bretry\b", acts[0][1])
+
+    def _work_on(self, machine: MachineView) -> None:
+        """As far as the run's state says, its trainer has come."""
+        now, state = self.clock().isoformat(), self.console.run(self.run_id).state.value
+        step = next((int(m[1]) for e in self.tape.events if (m := _STEP.search(e.text))), 1)
+        if state == "training":
+            self.trainer.train(machine, int(self.tape.run.get("step") or step), now)
+        elif state == "preparing":
+            self.trainer.prepare(machine, now)
+        elif state == "packaging":
+            self.trainer.pack(machine, now)
+
+    def _to(self, at: datetime, waiting: list[Event]) -> None:
         """Let time pass up to then: the next promise, or the next word of the trainer, one after the other."""
         while self.clock() < at:
             self._speak()
-            due = self.console.next_due()
-            times = [at, *(t for t in (due, self.word_due) if t is not None)]
-            self.clock.at = max(min(times), self.clock() + timedelta(milliseconds=250))
+            due = None if self.off_until is not None else self.console.next_due()
+            own = None if due is None else due - self.ahead
+            times = [at, *(t for t in (own, self.word_due, self.off_until, self.cut_until) if t is not None)]
+            self.clock.at = min(at, max(min(times), self.clock() + timedelta(milliseconds=250)))
+            self._wake()
             self._speak()
+            self._work()
+            self._note_change()
+            for event in [one for one in waiting if self.tape.has_happened(str(one.after), self.clock())]:
+                waiting.remove(event)
+                self._live(event)
+
+    def _wake(self) -> None:
+        if self.off_until is not None and self.clock() >= self.off_until:
+            self.off_until = None
+            self.console.restart()
+        if self.cut_until is not None and self.clock() >= self.cut_until:
+            self.cut_until, self.wire.is_cut = None, False
+
+    def _work(self) -> None:
+        if self.off_until is None:
             self.console.work()
-            self._mark("", only_changes=True)
 
-    def _speak(self) -> None:
-        """The next message, once the machine is there and its time has come."""
-        if self.has_spoken and not self.words:
+    def _live(self, event: Event) -> None:
+        """Just before an event, and after it, somebody looks."""
+        if event.is_turn:
+            self._note(event.text)
+            self._work()
             return
-        machine = self.console.machine(self.run_id)
-        if machine is None or machine.held_at is None:
-            return
-        if not self.tape.said and machine.container_began_at is not None and machine.started_at is None:
-            self.trainer.train(machine, 1, self.clock().isoformat())
-        self.has_spoken = self.has_spoken or bool(self.tape.said) or machine.started_at is not None
-        if not self.words:
-            return
-        self.word_due = self.word_due or self.clock() + _BETWEEN_WORDS
-        if self.clock() >= self.word_due:
-            self.trainer.hear(machine, self.words.pop(0), self.clock().isoformat())
-            self.word_due = self.clock() + _BETWEEN_WORDS if self.words else None
+        if not self.played.marks or self.played.end.at != self._at():
+            self._note("")
+        self.tape.note_word(event.text)
+        if (act := act_in(event.text)) is not None:
+            self._try(lambda: self._do(act, event.text))
+        self._work()
+        self._note(event.text)
 
-    def _happen(self, text: str) -> None:
-        words = text.lower()
+    def _try(self, act: Callable[[], None]) -> None:
+        """What the console refuses is a part of what a person sees."""
         try:
-            if "launch" in words:
-                self._launch()
-            elif "cancel" in words:
-                self._do(runs.cancel_run)
-            elif "confirm" in words and "absent" in words:
-                self._do(machine_actions.confirm_run_absent)
-            elif "resume" in words:
-                self._do(recoveries.resume_run)
-            elif "pause" in words:
-                self._do(recoveries.pause_run)
-            elif "verif" in words:
-                self._do(recoveries.verify_run)
-            elif "retry cleanup" in words:
-                self._retry()
-            elif "key" in words and re.search(r"stores|saves|new key|write access", words):
-                self.tape.happened["new key"] += 1
-                self.console.save_key("rpa_ANOTHERKEY000005678")
-            elif text == "finished":
-                machine = self.console.machine(self.run_id)
-                assert machine is not None
-                self.trainer.finish(machine, 1, self.clock().isoformat())
+            act()
         except TensorantError as error:
             self.played.facts.setdefault("refused", []).append(str(error))
+
+    def _do(self, act: Act, text: str) -> None:
+        machine = self.console.machine(self.run_id)
+        if act in _BUTTONS:
+            self._press(_BUTTONS[act])
+        elif act is Act.LAUNCH or (act is Act.DRAFT_AGAIN and "launch" in text.lower()):
+            self._launch()
+        elif act is Act.EXTEND:
+            hours = self.console.run(self.run_id).runtime_limit_hours + _LONGER
+            self._press(lambda session, caller, run_id: recoveries.extend_run(session, caller, run_id, min(hours, 72)))
+        elif act is Act.RETRY_CLEANUP and machine is not None:
+            machine_id = machine.id
+            self._press(lambda session, caller, run_id: machine_actions.retry_cleanup(session, caller, machine_id))
+        elif act is Act.TERMINATE:
+            self._terminate(text)
+        elif act is Act.WATCH and machine is not None:
+            watched_id = machine.id
+            self._press(lambda session, caller, run_id: machine_actions.watch_machine(session, caller, watched_id))
+        elif act is Act.SAVE_KEY:
+            self.tape.note_word("new key")
+            self.console.save_key("rpa_ANOTHERKEY000005678")
+            accept_key()
+        elif act is Act.FINISH and machine is not None and machine.held_at is not None:
+            self.trainer.finish(machine, None, self.clock().isoformat())
+        else:
+            self._befall(act, text)
+
+    def _terminate(self, text: str) -> None:
+        """The unknown machines whose ids the text names; all where it names none."""
+        with unit_of_work() as session:
+            found = strays.list_strays(session, self.console.caller)
+            named = [one for one in found if one.provider_id in text]
+            for one in named or found:
+                strays.terminate_stray(session, self.console.caller, one.id)
+
+    def _befall(self, act: Act, text: str) -> None:
+        """What happens to the server, until a time that the text names; else for the span that it names."""
+        named = [at for at in times_in(text, self.tape.starts) if at > self.clock()]
+        span = span_in(re.sub(r"\+\S+", "", text))
+        ends = named[-1] if named else self.clock() + span if span else datetime.max.replace(tzinfo=self.clock().tzinfo)
+        if act is Act.RESTART:
+            self.console.restart()
+        elif act is Act.OFF:
+            self.off_until = ends
+        elif act is Act.ON:
+            self.off_until, self.cut_until, self.wire.is_cut = None, None, False
+            self.console.restart()
+        elif act is Act.CUT:
+            self.cut_until, self.wire.is_cut = ends, True
+        elif act is Act.CLOCK:
+            self.ahead += -span if re.search(r"\bback(wards?)?\b", text.lower()) else span
 
     def _launch(self) -> None:
         state = self.console.run(self.run_id).state
         if state in runs.LIFECYCLE.final:
             self.run_id = self.console.draft(limit=None)
+            self.wire.our_name = f"tune-{self.run_id}"
         self.console.launch(self.run_id, evaluates=False)
-        self.console.work()
+        self._work()
 
-    def _do(self, act: Any) -> None:
+    def _press(self, button: Callable[[Session, Caller, UUID], None]) -> None:
         with unit_of_work() as session:
-            act(session, self.console.caller, self.run_id)
+            button(session, self.console.caller, self.run_id)
 
-    def _retry(self) -> None:
+    # The trainer.
+
+    def _speak(self) -> None:
+        """The next message, once the machine is there and its time has come; where none are written, a trainer that works."""
         machine = self.console.machine(self.run_id)
-        assert machine is not None
-        with unit_of_work() as session:
-            machine_actions.retry_cleanup(session, self.console.caller, machine.id)
-
-    def _mark(self, event: str, *, only_changes: bool = False) -> None:
-        from tensorant_app.components import badges
-
-        now = self._glance()
-        if only_changes and now == self.last:
+        if machine is None or machine.state in {MachineState.ASKED, *MACHINE.final}:
             return
-        self.last = now
-        run, machine = self.console.run(self.run_id), self.console.machine(self.run_id)
-        with reading() as session:
-            money = spend.machine_spend(session, Use.RUN, run.id)
-            recovery = recoveries.show_recovery(session, self.console.caller, run.id)
-        is_going = machine is not None and machine.state.value in {"releasing", "release_failed"}
-        trouble = machine.trouble if machine else None
-        self.played.marks.append(
-            Mark(
-                at=self.clock().isoformat(timespec="seconds").replace("+00:00", "Z"),
-                event=event,
-                run=run.state.value,
-                label="Checking launch" if recovery.checking else badges.RUN[run.state].word,
-                badge=badges.MACHINE[machine.state].word if machine and is_going else "",
-                reason=" ".join(part for part in (run.sentence, trouble) if part),
-                machine=machine.state.value if machine else "",
-                slot_held=machine is not None and machine.state in HOLDS_SLOT,
-                estimate=_dollars(money.estimated.micros, 2),
-                actual=None if money.actual is None else _dollars(money.actual.micros, 4),
-                spend=money.state.value,
-                can_confirm_absent=recovery.confirm_absent is None,
-            )
-        )
+        is_there = machine.state is MachineState.HELD and machine.presence is Presence.PRESENT
+        is_up = is_there and machine.container_began_at is not None
+        is_alone = not self.words and (not self.tape.has_trainer or machine.attempt > 1)
+        if is_alone and is_up and machine.result is None:
+            if machine.started_at is None and machine.status is None:
+                self.trainer.train(machine, 1, self.console.now().isoformat())
+            self.trainer.obey(machine, self.console.now().isoformat())
+        if not self.words:
+            return
+        self.word_due = self.word_due or self.words[0].at or self.clock() + _BETWEEN_WORDS
+        if self.clock() >= self.word_due:
+            self._say(machine)
 
-    def _glance(self) -> tuple[object, ...]:
-        """What a mark depends on, in one query: it is asked at every look of the console."""
-        own = sa.and_(
-            col(Machine.use) == Use.RUN,
-            col(Machine.subject_id) == col(Run.id),
-            col(Machine.attempt) == col(Run.attempt),
-        )
-        columns = sa.select(col(Run.id), col(Run.state), col(Run.sentence), col(Machine.state))
-        with reading() as session:
-            return tuple(session.execute(columns.outerjoin(Machine, own).where(col(Run.id) == self.run_id)).one())
+    def _say(self, machine: MachineView) -> None:
+        says = self.words.pop(0).says
+        self.trainer.hear(machine, says, self.console.now().isoformat())
+        if re.search(r"container.*(restart|again)|exit", str(says.get("event", "")).lower()):
+            # Of a machine that the tape tells nothing else of: its container begins anew.
+            self.wire.began |= {pod: self.clock() for pod in self.wire.began}
+        self.word_due = (self.words[0].at or self.clock() + _BETWEEN_WORDS) if self.words else None
+
+    # What is seen.
+
+    def _at(self) -> str:
+        return self.clock().isoformat(timespec="seconds").replace("+00:00", "Z")
+
+    def _note(self, event: str) -> None:
+        self.last = glance(self.run_id)
+        self.played.marks.append(look(self.console, self.run_id, self._at(), event))
+
+    def _note_change(self) -> None:
+        if glance(self.run_id) != self.last:
+            self._note("")
 
     def _tell_facts(self) -> None:
         machine = self.console.machine(self.run_id)
+        calls = self.wire.calls.items()
         self.played.facts |= {
+            "posts": self.wire.calls["POST /v2/pods"],
+            "deletes": sum(count for call, count in calls if call.startswith("DELETE /v2/pods/")),
+            "touched": sorted({match[1] for call, _ in calls if (match := _TOUCHED.match(call))}),
+            "attempts": self.console.run(self.run_id).attempt,
             "training_starts": len(self.trainer.starts),
             "steps": [list(step) for step in self.trainer.steps],
             "machine_name": machine.name if machine else None,
             "provider_id": machine.provider_id if machine else None,
             "boots": machine.boots if machine else None,
             "deadline": machine.deadline.isoformat().replace("+00:00", "Z") if machine else None,
+            "history": history(self.run_id),
         }
 
 
+_STEP = re.compile(r"step (\d+)(?: of (\d+))?")
+_TOUCHED = re.compile(r"(?:DELETE|POST|PATCH) /v2/pods/([^/]+)")
+
+
 def _total_steps(tape: Tape) -> int:
-    found = [int(m[1]) for e in tape.events if (m := re.search(r"step \d+ of (\d+)", e.text))]
-    return found[0] if found else int(tape.run.get("steps", 90))
+    found = [int(m[2]) for e in tape.events if (m := _STEP.search(e.text)) and m[2]]
+    return found[0] if found else int(tape.run.get("steps") or 90)
 
 
 def _last_time(tape: Tape) -> datetime:
     texts = [text for r in tape.replies for text in (r.until, r.since) if text]
     found = [at for text in texts if (at := time_in(text, tape.starts))]
-    released = tape.run.get("released")
-    own = [datetime.fromisoformat(released)] if released else []
-    return max([tape.starts, *found, *own, *(event.at for event in tape.events)])
-
-
-def _dollars(micros: int, places: int) -> str:
-    """Half rounded away from zero, as the pages show it."""
-    unit = 10 ** (6 - places)
-    whole = (micros + unit // 2) // unit
-    return f"{whole // 10**places}.{whole % 10**places:0{places}d}"
+    found += [at for event in tape.events for at in [event.at, *times_in(event.text, tape.starts)]]
+    found += [word.at for word in tape.said if word.at is not None]
+    if released := tape.run.get("released"):
+        found.append(read_clock(str(released)))
+    if (hours := hours_of(tape)) is not None and tape.run.get("pod") and not released:
+        # A machine at work whose time is told: that time is a part of its story.
+        began = read_clock(str(tape.run.get("started") or tape.starts.isoformat()))
+        found.append(began + timedelta(hours=hours) + _PAST_DEADLINE - _AFTER)
+    return max([tape.starts, *found])

@@ -7,41 +7,19 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-_OFFSET = re.compile(r"\+\s*(\d+(?:\.\d+)?)\s*(s|m|h)\b")
-_SPOKEN = re.compile(r"(\d+(?:\.\d+)?)\s*(second|minute|hour)s? later")
-_SECONDS = {"s": 1, "m": 60, "h": 3600, "second": 1, "minute": 60, "hour": 3600}
-_CALL = re.compile(r"(GET|POST|PATCH|PUT|DELETE)\b(?:\s+(\d{3}))?(?:\s+(/\S+))?")
+from tests.tapes.entries import Call, Event, Reply, Word, as_tape, is_trainers, read_events, read_reply, read_words
+from tests.tapes.moments import read_clock, time_in
+
+_CALL = re.compile(r"(GET|POST|PATCH|PUT|DELETE)\b(?:\s+(\d{3}))?(?:\s+(/\S+))?(?:\s+(\d{3}))?")
+DEFAULT_CLOCK = "2026-12-01T12:00:00Z"
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
-    """One entry of a tape."""
-
-    method: str
-    path: str
-    without: tuple[str, ...]
-    """Holds only where these query parameters are not all there."""
-    status: int | None
-    body: Any
-    headers: Mapping[str, str]
-    fault: str
-    times: int | None
-    is_for_ever: bool
-    until: str | None
-    since: str | None
-    after: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """Something that happens outside, at its time; the text as it stands on the tape."""
-
-    at: datetime
-    text: str
+class BadTape(ValueError):
+    """What a file holds is no tape of a rented machine; the sentence says why."""
 
 
 @dataclass(slots=True)
@@ -50,135 +28,148 @@ class Tape:
     starts: datetime
     run: Mapping[str, Any]
     replies: Sequence[Reply]
-    said: Sequence[Mapping[str, Any]]
+    said: Sequence[Word]
     """What the process on the machine says, in order."""
+    has_trainer: bool
+    """The tape tells what its trainer says, be it nothing; else it works as any other."""
     events: Sequence[Event]
     time_zone: str | None
     happened: Counter[str] = field(default_factory=Counter)
-    """Calls as `METHOD STATUS PATH`, and words such as `new key`."""
+    """Calls as `METHOD STATUS PATH`, and texts of events."""
     _used: Counter[int] = field(default_factory=Counter)
 
     @classmethod
     def read(cls, path: Path) -> Tape:
-        raw = json.loads(path.read_text(encoding="utf-8"))
-        starts = datetime.fromisoformat(raw.get("clock") or raw["clock_start"])
-        entries = raw.get("replies", [])
+        try:
+            raw = json.loads(path.read_text(encoding="utf-8-sig"))
+        except ValueError as error:
+            raise BadTape(f"{path.name} is not JSON: {error}.") from error
+        if isinstance(raw, list):
+            raw = as_tape(raw)
+        if not isinstance(raw, dict) or not isinstance(raw.get("run"), dict):
+            raise BadTape(f"{path.name} tells of no run: only tapes of a run's rented machine are played here.")
+        clock = raw.get("clock") or raw.get("clock_start") or raw["run"].get("started") or DEFAULT_CLOCK
+        starts = read_clock(str(clock))
+        entries = [one for one in raw.get("replies") or [] if isinstance(one, dict) and one.get("on")]
+        spoken = [one for one in entries if is_trainers(one)]
         return cls(
             name=path.stem,
             starts=starts,
-            run=raw.get("run", {}),
-            replies=[_reply(one) for one in entries if not one["on"].startswith("trainer")],
-            said=[word for one in entries if one["on"].startswith("trainer") for word in _words(one["body"])],
-            events=_events(raw.get("events", []), starts),
+            run=raw["run"],
+            replies=[read_reply(one) for one in entries if not is_trainers(one)],
+            said=[word for one in spoken for word in read_words(one, starts)],
+            has_trainer=bool(spoken),
+            events=read_events(raw.get("events") or [], starts),
             time_zone=raw.get("server_timezone"),
         )
 
     def has(self, method: str, path: str) -> bool:
-        return any((one.method, one.path) == (method, path) for one in self.replies)
+        return any(one.is_for(Call(method, path)) for one in self.replies)
+
+    def has_own(self, pod_id: str) -> bool:
+        """Whether it tells how this machine answers by itself."""
+        return any(one.method == "GET" and one.path == f"/v2/pods/{pod_id}" for one in self.replies)
 
     def pods(self) -> Mapping[str, str | None]:
         """Ids of machines that the tape can show one by one, with their names."""
         found: dict[str, str | None] = {}
         for one in self.replies:
-            if match := re.fullmatch(r"/v2/pods/([^/]+)", one.path):
+            if match := re.fullmatch(r"/v2/pods/([^/{}*]+)", one.path):
                 name = one.body.get("name") if isinstance(one.body, dict) else None
-                found[match[1]] = found.get(match[1]) or name
+                found[match[1]] = found.get(match[1]) or (name if isinstance(name, str) else None)
         return found
 
-    def answer(self, method: str, path: str, query: Mapping[str, str], now: datetime) -> Reply | None:
+    def answer(self, call: Call, now: datetime) -> Reply | None:
         """The reply whose turn it is; None where the tape knows no such call."""
-        mine = [n for n, one in enumerate(self.replies) if (one.method, one.path) == (method, path)]
-        special = [n for n in mine if (names := self.replies[n].without) and not set(names) <= query.keys()]
+        mine = [n for n, one in enumerate(self.replies) if one.is_for(call)]
+        special = [n for n in mine if (names := self.replies[n].without) and not set(names) <= call.query.keys()]
         if special:
             return self.replies[special[0]]
-        mine = [n for n in mine if not self.replies[n].without]
-        # Whatever was waiting for something that has happened comes before all that stood in front of it.
-        freed = [n for n in mine if self.replies[n].after and self._has_happened(self.replies[n].after, now)]
-        turn = [n for n in mine if not freed or n >= freed[-1]]
+        turn = self._stage(self._chosen(mine, call), now)
         for n in turn:
             if self._holds(n, is_last=n == turn[-1], now=now):
-                self._used[n] += 1
-                return self.replies[n]
-        return self.replies[turn[-1]] if turn and not self.replies[turn[-1]].after else None
+                return self._take(n)
+        # Nothing is written for this very moment: what was said last still holds, else what needs no more waiting.
+        said = [n for n in turn if self._used[n]] or [n for n in turn if self._is_open(n, now)]
+        return self._take(said[-1]) if said else None
 
     def note(self, method: str, path: str, status: int | None) -> None:
         self.happened[f"{method} {status} {path}"] += 1
 
+    def note_word(self, text: str) -> None:
+        self.happened[text.strip().lower()] += 1
+
+    def is_staged(self, reply: Reply) -> bool:
+        """Whether it stands there for a moment of its own, and not as what always holds."""
+        return reply.starts_a_stage() is not None or reply.until is not None
+
+    def goes_on(self, now: datetime) -> list[str]:
+        """Paths whose later replies were not all given yet, and could be."""
+        called = {key.split(" ", 2)[2] for key in self.happened if _CALL.match(key)}
+        return [
+            one.path
+            for n, one in enumerate(self.replies)
+            if not self._used[n] and one.path in called and not one.without and self._is_open(n, now)
+        ]
+
+    def has_happened(self, what: str, now: datetime, path: str = "") -> bool:
+        """A clock time, an offset from the tape's own, a call that succeeded, or the words of an event.
+
+        A deletion that names no machine, of a reply about one machine, is that one's.
+        """
+        if (at := time_in(what, self.starts)) is not None:
+            return now >= at
+        if match := _CALL.search(what):
+            method, status, named, late_status = match.groups()
+            if method == "DELETE" and named is None and re.fullmatch(r"/v2/pods/[^/]+", path):
+                named = path
+            calls = [key for key in self.happened if key[:3].isupper()]
+            return any(_is_call(key, method, status or late_status, named) for key in calls)
+        words = what.strip().lower()
+        return words in self.happened or any(_is_told_in(words, text) for text in self.happened)
+
+    def _chosen(self, mine: Sequence[int], call: Call) -> list[int]:
+        """Those for just this page or machine, where there are any; else those that name none."""
+        exact = [n for n in mine if (chooses := self.replies[n].chooses) and chooses.items() <= call.query.items()]
+        return exact or [n for n in mine if not self.replies[n].chooses]
+
+    def _stage(self, mine: Sequence[int], now: datetime) -> list[int]:
+        """From the first reply of the last stage that has come: what stood in front of it is over."""
+        begins = 0
+        reached: str | None = None
+        for place, n in enumerate(mine):
+            stage = self.replies[n].starts_a_stage()
+            if stage is not None and stage != reached and self._is_open(n, now):
+                begins, reached = place, stage
+        return list(mine[begins:])
+
+    def _is_open(self, n: int, now: datetime) -> bool:
+        """Whether what it waits for has come."""
+        one = self.replies[n]
+        return all(self.has_happened(what, now, one.path) for what in (one.after, one.since) if what)
+
     def _holds(self, n: int, *, is_last: bool, now: datetime) -> bool:
         one = self.replies[n]
-        if one.after and not self._has_happened(one.after, now):
-            return False
-        if one.since and not self._has_happened(one.since, now):
+        if not self._is_open(n, now):
             return False
         if one.until:
-            return not self._has_happened(one.until, now)
+            return not self.has_happened(one.until, now, one.path)
         if one.times is not None:
             return self._used[n] < one.times
         return one.is_for_ever or is_last or self._used[n] < 1
 
-    def _has_happened(self, what: str | None, now: datetime) -> bool:
-        """A clock time, an offset from the tape's own, a call that succeeded, or a word."""
-        assert what is not None
-        if (at := time_in(what, self.starts)) is not None:
-            return now >= at
-        if match := _CALL.match(what):
-            method, status, path = match.groups()
-            return any(_is_call(key, method, status, path) for key in self.happened if key[:3].isupper())
-        return what.strip().lower() in self.happened
+    def _take(self, n: int) -> Reply:
+        self._used[n] += 1
+        return self.replies[n]
 
 
-def time_in(text: str, starts: datetime) -> datetime | None:
-    """`2026-10-25T02:00:00Z`, or `+14m` from the tape's clock."""
-    if match := _OFFSET.search(text):
-        return starts + timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-    try:
-        return datetime.fromisoformat(text.strip())
-    except ValueError:
-        return None
+def _is_told_in(words: str, event: str) -> bool:
+    """Whether an event's text says the same: each word of note is in it, or a form of it."""
+    roots = [word[:5] for word in re.findall(r"[a-z]{3,}", words) if word not in {"the", "and"}]
+    return event == event.lower() and bool(roots) and all(root in event for root in roots)
 
 
 def _is_call(key: str, method: str, status: str | None, path: str | None) -> bool:
     did, got, where = key.split(" ", 2)
     succeeded = got.isdigit() and (200 <= int(got) < 300 if status is None else got == status)
     return did == method and succeeded and path in (None, where)
-
-
-def _reply(one: Mapping[str, Any]) -> Reply:
-    words, _, condition = one["on"].partition(" without ")
-    method, _, path = words.partition(" ")
-    times = one.get("times")
-    repeats = one.get("repeat")
-    return Reply(
-        method=method,
-        path=path.partition("?")[0].strip(),
-        without=tuple(re.findall(r"[a-z]+[A-Z]\w*", condition)),
-        status=one.get("status"),
-        body=one.get("body"),
-        headers=one.get("headers") or {},
-        fault=str(one.get("fault") or ""),
-        times=times if times is not None else repeats if type(repeats) is int else None,
-        is_for_ever=repeats is True,
-        until=one.get("until") or one.get("repeat_until"),
-        since=one.get("from_") or one.get("from"),
-        after=one.get("after"),
-    )
-
-
-def _words(body: Any) -> list[Mapping[str, Any]]:
-    return [body] if isinstance(body, dict) else list(body)
-
-
-def _events(texts: Sequence[Any], starts: datetime) -> list[Event]:
-    """One without a time of its own happens with the one before it."""
-    found, at = [], starts
-    for entry in texts:
-        text = entry if isinstance(entry, str) else str(entry.get("event") or entry.get("what") or json.dumps(entry))
-        told = None if isinstance(entry, str) else entry.get("at") or entry.get("time")
-        if told:
-            at = time_in(str(told), starts) or at
-        elif match := _OFFSET.search(text):
-            at = starts + timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-        elif match := _SPOKEN.search(text):
-            at += timedelta(seconds=float(match[1]) * _SECONDS[match[2]])
-        found.append(Event(at, text))
-    return sorted(found, key=lambda event: event.at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ from trainer.contract import (
     MANIFEST,
     RESULT,
     STATUS,
+    Ask,
     AttemptKeys,
     Failure,
     FileEntry,
@@ -40,40 +42,75 @@ class Trainer:
         """Boot and step of every optimizer step."""
         self._saved = 0
         self._boot = 1
+        self._attempt = 1
 
     def hear(self, machine: MachineView, message: Mapping[str, Any], at: str) -> None:
         """Do on the volume what the process would have done before it said so."""
-        event = str(message.get("event", ""))
-        boot = int(message.get("boot", self._boot))
-        if "compute_capability" in message or message.get("cuda_available") is False:
+        self._be(machine)
+        event = str(message.get("event") or message.get("phase") or message.get("status") or "").lower()
+        boot = _whole(message.get("boot")) or self._boot
+        if _tells_gpus(message):
             self._look_at_gpus(machine, message, at)
-        elif event in {"start", "trainer starts"}:
+        elif event in {"start", "started", "trainer starts", "boot"}:
             self._start(machine, self._boot + 1 if event == "trainer starts" and self.steps else boot, at)
-        elif event == "step":
-            self._step(machine, int(message["n"]), at)
+        elif re.search(r"finish|^done|^completed?$|result ok", event) or message.get("manifest") == "ok":
+            self.finish(machine, boot, at, is_whole=message.get("manifest", "ok") == "ok")
         elif event == "checkpoint":
-            self._saved = int(message["step"])
-        elif event == "finished" or message.get("manifest") == "ok":
-            self.finish(machine, boot, at)
-        elif event in {"failed", "error"}:
-            failure = Failure(str(message.get("code", "crashed")), str(message.get("message", event)), "")
-            self._end(machine, boot, Outcome.FAILED, at, failure)
+            self._saved = _whole(message.get("step")) or _whole(message.get("n")) or self._saved
+        elif re.search(r"fail|error|crash|memory|oom|nan|diverged|exception", event):
+            told = message.get("message") or message.get("reason") or message.get("detail") or event
+            self._end(machine, boot, Outcome.FAILED, at, Failure(str(message.get("code", "crashed")), str(told), ""))
+        elif re.search(r"overrun|deadline|runtime limit|maximum runtime|time is over", event):
+            self._end(machine, boot, Outcome.OVERRUN, at)
+        elif event == "paused":
+            self._end(machine, boot, Outcome.PAUSED, at)
+        elif re.search(r"packag|saving|export", event):
+            self._say(machine, boot, Phase.PACKAGING, at, self.total_steps)
+        elif (step := _step_of(message)) is not None:
+            self._step(machine, step, at, boot)
+        elif re.search(r"prepar|download|token", event):
+            self._say(machine, boot, Phase.PREPARING, at)
+        elif event in {"training", "heartbeat", "alive", "train"}:
+            self.train(machine, self.steps[-1][1] if self.steps else 1, at, boot)
 
-    def train(self, machine: MachineView, step: int, at: str, boot: int = 1) -> None:
+    def train(self, machine: MachineView, step: int, at: str, boot: int | None = None) -> None:
         """It is at this step, and has been for a while."""
-        self.starts = self.starts or [(machine.attempt, boot)]
+        self._be(machine)
+        boot = boot or self._boot
+        if (machine.attempt, boot) not in self.starts:
+            self.starts.append((machine.attempt, boot))
         self._say(machine, boot, Phase.TRAINING, at, step)
 
-    def finish(self, machine: MachineView, boot: int, at: str) -> None:
-        """The adapter, its manifest, then the result; never a second time."""
+    def prepare(self, machine: MachineView, at: str) -> None:
+        self._say(machine, self._boot, Phase.PREPARING, at)
+
+    def pack(self, machine: MachineView, at: str) -> None:
+        self._say(machine, self._boot, Phase.PACKAGING, at, self.total_steps)
+
+    def obey(self, machine: MachineView, at: str) -> None:
+        """As a trainer that works: it saves and ends when it is told to, or when its time is over."""
+        if machine.words_ask == Ask.PAUSE.value:
+            self._end(machine, self._boot, Outcome.PAUSED, at)
+        elif machine.deadline.isoformat() <= at:
+            self._end(machine, self._boot, Outcome.OVERRUN, at)
+
+    def finish(self, machine: MachineView, boot: int | None, at: str, *, is_whole: bool = True) -> None:
+        """The adapter, its manifest, then the result; never a second time. One that is not whole does not match its manifest."""
+        self._be(machine)
         key = AttemptKeys.of(Use.RUN.plural, str(machine.subject_id), machine.attempt).adapter
+        boot = boot or self._boot
         if self._volume.size(f"{key}/{MANIFEST}") is None:
             files = {"adapter_config.json": b"{}", "adapter_model.safetensors": f"boot {boot}".encode()}
-            for name, content in files.items():
-                self._volume.put(f"{key}/{name}", content)
             entries = {n: FileEntry(hashlib.sha256(c).hexdigest(), len(c)) for n, c in files.items()}
+            for name, content in files.items():
+                self._volume.put(f"{key}/{name}", content if is_whole else content[:-1])
             self._volume.put(f"{key}/{MANIFEST}", dump(Manifest(entries, {"step": self.total_steps})).encode())
         self._end(machine, boot, Outcome.DONE, at, adapter=key)
+
+    def _be(self, machine: MachineView) -> None:
+        """Another attempt's trainer begins anew."""
+        if machine.attempt != self._attempt:
+            self._attempt, self._boot = machine.attempt, 1
 
     def _start(self, machine: MachineView, boot: int, at: str) -> None:
         """A start that finds a result has nothing to train."""
@@ -83,23 +120,28 @@ class Trainer:
         self.starts.append((machine.attempt, boot))
         self._say(machine, boot, Phase.TRAINING, at, self._saved)
 
-    def _step(self, machine: MachineView, step: int, at: str) -> None:
-        self.starts = self.starts or [(machine.attempt, self._boot)]
-        self.steps.append((self._boot, step))
-        self._say(machine, self._boot, Phase.TRAINING, at, step)
+    def _step(self, machine: MachineView, step: int, at: str, boot: int) -> None:
+        if (machine.attempt, boot) not in self.starts:
+            self.starts.append((machine.attempt, boot))
+        self.steps.append((boot, step))
+        self._say(machine, boot, Phase.TRAINING, at, step)
 
     def _look_at_gpus(self, machine: MachineView, message: Mapping[str, Any], at: str) -> None:
         """As the image's boot does, before anything is downloaded."""
         have = str(message.get("compute_capability", ""))
-        name, count = str(message.get("gpu_name", "GPU")), int(message.get("gpu_count", 1))
-        if count == 0 or message.get("cuda_available") is False:
+        count = _whole(message.get("gpu_count"))
+        name, count = str(message.get("gpu_name", "GPU")), machine.gpu_count if count is None else count
+        capability = tuple(int(part) for part in re.findall(r"\d+", have))
+        if message.get("cuda_available") is False or count == 0:
             failure = TrainerError("no_gpu", have=0, wanted=machine.gpu_count).failure
-        elif have and tuple(int(part) for part in have.split(".")) < OLDEST:
+        elif count < machine.gpu_count:
+            failure = TrainerError("no_gpu", have=count, wanted=machine.gpu_count).failure
+        elif capability and capability < OLDEST:
             failure = TrainerError("gpu_too_old", name=name, have=have).failure
         else:
-            self._say(machine, 1, Phase.PREPARING, at)
+            self._say(machine, self._boot, Phase.PREPARING, at)
             return
-        self._end(machine, 1, Outcome.FAILED, at, failure)
+        self._end(machine, self._boot, Outcome.FAILED, at, failure)
 
     def _say(self, machine: MachineView, boot: int, phase: Phase, at: str, step: int = 0) -> None:
         status = Status(machine.name, machine.attempt, boot, phase, at, step=step, total_steps=self.total_steps)
@@ -119,3 +161,15 @@ class Trainer:
         who = (machine.name, machine.attempt, boot, outcome, at, 60.0, 2048)
         result = Result(*who, failure=failure, total_steps=self.total_steps, adapter=adapter)
         self._volume.put(f"{machine.outputs_key}/{RESULT}", json.dumps(json.loads(dump(result))).encode())
+
+
+def _tells_gpus(message: Mapping[str, Any]) -> bool:
+    return any(word in message for word in ("compute_capability", "cuda_available", "gpu_count"))
+
+
+def _step_of(message: Mapping[str, Any]) -> int | None:
+    return next((found for word in ("n", "step") if (found := _whole(message.get(word))) is not None), None)
+
+
+def _whole(value: Any) -> int | None:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) else None
