@@ -251,8 +251,8 @@ def _asked(facts: MachineFacts, sighting: Sighting, rules: ProofRules, *, proved
         return Move("appear") if len(sighting.provider_ids) <= 1 else None
     if proved_absent and rules.may_ask_again and facts.release_wanted_at:
         return Move("deny", MachineReason.NEVER_CAME)
-    if proved_absent and rules.by_account and facts.has_started:
-        # Its trainer was heard, so it was there, and nobody need confirm that it never was.
+    if proved_absent and rules.by_account and (facts.has_started or facts.was_known):
+        # Its trainer was heard, or several of its name were listed: it was there, and its bill is to be read.
         if facts.release_wanted_at is not None:
             return Move("catch", MachineReason.USE_ENDED)
         return Move("catch", MachineReason.LOST, "The machine is no longer there.")

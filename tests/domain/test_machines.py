@@ -162,3 +162,10 @@ def test_names_are_unique_to_the_attempt() -> None:
     assert machine_name(Use.RUN, "7", 2) == "tune-7-2"
     assert machine_name(Use.EVALUATION, "7", 1) == "eval-7"
     assert machine_name(Use.DEPLOYMENT, "7", 3) == "serve-7-3"
+
+
+def test_one_of_which_several_were_listed_was_there_and_is_lost_when_all_are_gone() -> None:
+    asked = facts(MachineState.ASKED, asked=NOON - HOUR, absent_since=NOON - HOUR, absent_looks=2)
+
+    assert verb(asked, seen(Presence.ABSENT)) is None, "a person confirms that it never was"
+    assert verb(replace(asked, was_known=True), seen(Presence.ABSENT)) == "catch"
