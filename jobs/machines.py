@@ -13,6 +13,7 @@ from jobs.broker import actor
 from tensorant_app.db import clock
 from tensorant_app.db.promise import Lease
 from tensorant_app.db.session import reading
+from tensorant_app.domain import watching
 from tensorant_app.domain.errors import AuthFailed, Denied, ProviderError, Transient, Unknown, Unsupported
 from tensorant_app.domain.machines import (
     LIFECYCLE,
@@ -217,7 +218,8 @@ def _see_row(machine: MachineView, provider: Provider, volume: FileStore | None,
         status, result = machines.read_report(volume, machine)
     except (OSError, ProviderError) as error:
         return _unread(machine, error, at)
-    return Look(sighting, status, result, log="" if status else _why_not_up(machine, provider, at))
+    is_slow = machine.state is MachineState.HELD and watching.asks_log(machine.seen_at, machine.read_at, at)
+    return Look(sighting, status, result, log="" if status else _why_not_up(machine, provider, at, is_slow=is_slow))
 
 
 def _ask_by_id(machine: MachineView, provider: Provider, unseen: Sighting, at: datetime) -> Sighting:
@@ -237,11 +239,11 @@ def _is_to_be_given_up(machine: MachineView, provider: Provider, sighting: Sight
     return decide(machine_steps.facts_of(machine), sighting, provider.rules, at) is not None
 
 
-def _why_not_up(machine: MachineView, provider: Provider, at: datetime) -> str:
-    """The provider's own words on a machine that is about to be given up before its trainer was heard."""
+def _why_not_up(machine: MachineView, provider: Provider, at: datetime, *, is_slow: bool = False) -> str:
+    """The provider's own words on a machine that is slow, or about to be given up, before its trainer was heard."""
     is_failed = machine.state is MachineState.HELD and machine.presence is Presence.ERROR
     is_given_up = is_failed or is_overdue_to_start(machine_steps.facts_of(machine), provider.rules, at)
-    if not is_given_up or machine.started_at is not None or machine.provider_id is None:
+    if not (is_given_up or is_slow) or machine.started_at is not None or machine.provider_id is None:
         return ""
     try:
         return hearing.quote(hearing.read_some(provider.logs(machine.provider_id)))

@@ -52,6 +52,7 @@ class FakeProvider:
     types: list[Offer] = field(default_factory=list)
     """What it offers; one fake type where nothing is put in."""
     lines: list[LogLine] = field(default_factory=list)
+    logs_read: int = 0
     bills: dict[str, list[BillLine]] = field(default_factory=dict)
     before_create: Callable[[MachineRequest], None] = nothing
     after_create: Callable[[MachineRequest], None] = nothing
@@ -127,6 +128,7 @@ class FakeProvider:
         return was_there
 
     def logs(self, provider_id: str, after: str | None = None) -> Iterator[LogLine]:
+        self.logs_read += 1
         return iter(self.lines[int(after or 0) :])
 
     def bill(self, provider_id: str, since: datetime, until: datetime) -> Sequence[BillLine]:

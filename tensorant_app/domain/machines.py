@@ -188,6 +188,8 @@ class MachineFacts:
     """Its disk is to be kept."""
     was_known: bool = False
     """The provider's own list showed it, or a delete call found it."""
+    cannot_start: bool = False
+    """The provider's log says that its container never will."""
 
 
 def is_proved_absent(facts: MachineFacts, sighting: Sighting, rules: ProofRules) -> bool:
@@ -290,11 +292,19 @@ def _on_its_own(facts: MachineFacts, sighting: Sighting, rules: ProofRules, now:
     if facts.boots > MOST_BOOTS:
         sentence = f"Its container was started {facts.boots} times without reaching a result."
         return Move("release", MachineReason.RESTARTED, sentence)
+    if facts.cannot_start and not facts.has_started:
+        sentence = "The host's driver is too old for the trainer's image, so its container never starts."
+        return Move("release", MachineReason.NOT_STARTED, sentence)
     if is_overdue_to_start(facts, rules, now):
         assert rules.provisioning is not None
         minutes = rules.provisioning // timedelta(minutes=1)
         return Move("release", MachineReason.NOT_STARTED, f"The trainer did not start within {minutes} minutes.")
     return None
+
+
+def cannot_start(log: str) -> bool:
+    """Whether the provider's log says so: a host with an old driver is called running, is billed, and tries for ever."""
+    return "unsatisfied condition: cuda" in log.lower()
 
 
 def is_overdue_to_start(facts: MachineFacts, rules: ProofRules, now: datetime) -> bool:

@@ -20,6 +20,8 @@ OFTEN = timedelta(seconds=15)
 WATCHED = timedelta(seconds=5)
 """While somebody looks at its page."""
 
+_ASKS_LOG = timedelta(minutes=1)
+
 FIRST_RETRY = timedelta(seconds=10)
 LONGEST_RETRY = timedelta(minutes=2)
 UNCONFIRMED = timedelta(seconds=90)
@@ -43,6 +45,13 @@ def read_pause(
     if not has_started or is_ending:
         return OFTEN
     return min(max(elapsed if time_left is None else time_left, OFTEN), RARELY)
+
+
+def asks_log(seen_at: datetime | None, read_at: datetime | None, now: datetime) -> bool:
+    """Whether a machine that has not started is asked for its log: once in each minute since it looked like this."""
+    if seen_at is None or read_at is None:
+        return False
+    return (now - seen_at) // _ASKS_LOG > max((read_at - seen_at) // _ASKS_LOG, 0)
 
 
 def release_pause(tries: int, *, was_taken: bool) -> timedelta:

@@ -21,6 +21,7 @@ from tensorant_app.domain.machines import (
     Presence,
     ProofRules,
     Sighting,
+    cannot_start,
     decide,
 )
 from tensorant_app.domain.steps import Cause, Move
@@ -154,7 +155,7 @@ def take_all(
     `is_young`: it was created this moment, so it cannot have left anything yet.
     """
     while True:
-        facts = _before_last_look(machine)
+        facts = replace(_before_last_look(machine), cannot_start=cannot_start(log))
         move = decide(facts, sighting, rules, now_of(session))
         if move is None:
             return

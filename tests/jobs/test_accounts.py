@@ -258,6 +258,29 @@ class TestStarting:
         assert row.sentence is not None
         assert "OCI runtime create failed" in row.sentence
 
+    def test_a_driver_that_is_too_old_is_not_waited_for(self, rented: Rented) -> None:
+        machine_id = rented.ask()
+        rented.provider.statuses[rented.row(machine_id).name] = "RUNNING"
+        rented.provider.lines = [LogLine(None, "system", "requirement error: unsatisfied condition: cuda>=12.8", "1")]
+
+        rented.after(minutes=2)
+
+        row = rented.row(machine_id)
+        assert (row.reason, rented.provider.deleted) == ("not_started", [row.name])
+        assert row.sentence == (
+            "The host's driver is too old for the trainer's image, so its container never starts. "
+            "The provider's log says: “requirement error: unsatisfied condition: cuda>=12.8”"
+        )
+
+    def test_a_long_download_is_waited_for_and_asked_about_once_a_minute(self, rented: Rented) -> None:
+        machine_id = rented.ask()
+        rented.provider.lines = [LogLine(None, "system", "pulling image", "1")]
+
+        rented.after(minutes=10, step=5)
+
+        assert rented.row(machine_id).state is MachineState.HELD
+        assert 7 <= rented.provider.logs_read <= 10
+
     def test_a_status_alone_is_no_start(self, rented: Rented) -> None:
         """RUNNING, and nothing runs: only the trainer's own heartbeat counts."""
         machine_id = rented.ask()

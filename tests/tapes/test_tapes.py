@@ -96,6 +96,27 @@ def test_an_image_that_cannot_be_pulled_ends_after_twenty_minutes_with_the_provi
     assert not played.end.slot_held
 
 
+def test_a_host_whose_driver_is_too_old_is_given_back_within_three_minutes(tell: Any) -> None:
+    """RUNNING, billed, and its container is tried again for ever."""
+    said = "start container\nerror starting container: unsatisfied condition: cuda>=12.8, please update your driver\n"
+    played = tell(
+        RUN,
+        says("POST /v2/pods", 201, pod("PROVISIONING", None)),
+        says(f"GET {POD}", 200, pod(uptime=None), repeat_until="+30m"),
+        says(f"GET {POD}/logs", 200, said, repeat=True),
+        says(f"DELETE {POD}", 204),
+        {**GONE, "after": "DELETE"},
+        minutes=30,
+    )
+
+    failed = next(mark for mark in played.marks if mark.label == "Failed")
+    assert "2026-11-03T12:01:00Z" < failed.at < "2026-11-03T12:03:00Z"
+    assert "driver is too old" in failed.reason
+    assert "unsatisfied condition: cuda>=12.8" in failed.reason
+    assert deletes(played) == 1
+    assert not played.end.slot_held
+
+
 def test_a_refused_field_is_quoted_and_is_no_lack_of_capacity(tell: Any) -> None:
     detail = problem(422, "Request validation failed.", errors=["$: additional properties 'gpuTypeIds' not allowed"])
 
