@@ -15,6 +15,8 @@ from trainer.errors import TrainerError
 
 SILENT = 30.0
 """Seconds without a heartbeat after which another process is taken for lost."""
+_DYING = 3.0
+"""Seconds: the connections of a killed process are closed before the system calls it dead."""
 _COLLATERAL = frozenset({"crashed"})
 """What a process says whose neighbour ended in the middle of their common work."""
 
@@ -31,24 +33,41 @@ def spread(processes: int, arguments: Sequence[str]) -> None:
 
 
 def lost_rank(attempt: Attempt, size: int) -> Failure | None:
-    """Why another process of this attempt can no longer take part; None while all are heard."""
-    for rank in range(1, size):
-        folder = attempt.shared / RANKS / str(rank)
-        ended = _result_of(folder / RESULT)
-        if ended is not None and ended.failure is not None:
-            return replace(ended.failure, message=f"On GPU {rank + 1} of {size}: {ended.failure.message}")
-        if ended is None and (_has_died(folder / BOOT) or _silence(folder / STATUS) > SILENT):
-            return TrainerError("rank_lost", rank=rank + 1, size=size).failure
-    return None
+    """Why another process of this attempt can no longer take part; None while all are heard.
+
+    Of several, one that was not merely cut off by the end of another.
+    """
+    found = [failure for rank in range(1, size) if (failure := _why_lost(attempt, rank, size)) is not None]
+    return min(found, key=_is_collateral, default=None)
 
 
 def answer_for_all(attempt: Attempt, ending: Ending, size: int) -> Ending:
     """The first process's own ending, unless it only ended because another one had."""
-    is_collateral = ending.failure is not None and ending.failure.code in _COLLATERAL
-    if ending.outcome is not Outcome.STOPPED and not is_collateral:
+    is_cut_off = _is_collateral(ending.failure)
+    if ending.outcome is not Outcome.STOPPED and not is_cut_off:
         return ending
     failure = lost_rank(attempt, size)
-    return ending if failure is None else replace(ending, outcome=Outcome.FAILED, failure=failure)
+    gives_up_at = time.monotonic() + _DYING
+    while is_cut_off and size > 1 and (failure is None or _is_collateral(failure)) and time.monotonic() < gives_up_at:
+        time.sleep(0.05)
+        failure = lost_rank(attempt, size)
+    if failure is None or (is_cut_off and _is_collateral(failure)):
+        return ending
+    return replace(ending, outcome=Outcome.FAILED, failure=failure)
+
+
+def _is_collateral(failure: Failure | None) -> bool:
+    return failure is not None and failure.code in _COLLATERAL
+
+
+def _why_lost(attempt: Attempt, rank: int, size: int) -> Failure | None:
+    folder = attempt.shared / RANKS / str(rank)
+    ended = _result_of(folder / RESULT)
+    if ended is not None and ended.failure is not None:
+        return replace(ended.failure, message=f"On GPU {rank + 1} of {size}: {ended.failure.message}")
+    if ended is None and (_has_died(folder / BOOT) or _silence(folder / STATUS) > SILENT):
+        return TrainerError("rank_lost", rank=rank + 1, size=size).failure
+    return None
 
 
 def _result_of(path: Path) -> Result | None:

@@ -30,6 +30,7 @@ from trainer.contract import (
     Result,
     TrialLimits,
     TrialReport,
+    dump,
     load,
     verify_folder,
 )
@@ -38,6 +39,7 @@ from trainer.ranks import SILENT, answer_for_all, lost_rank
 ROOT = Path(__file__).parents[2]
 KEYS = AttemptKeys.of("runs", "here", 1)
 STOPPED = Ending(Outcome.STOPPED, step=3)
+CUT_OFF = Ending(Outcome.FAILED, Failure("crashed", "Connection closed by peer.", ""))
 
 
 @pytest.fixture
@@ -69,7 +71,7 @@ def test_where_all_are_heard_a_stop_is_a_stop(first: Attempt, second: Attempt) -
 def test_the_reason_of_the_process_that_failed_is_the_reason_of_all(first: Attempt, second: Attempt) -> None:
     second.finish(Ending(Outcome.FAILED, Failure("out_of_memory", "The memory was too small.", "Halve the batch.")))
 
-    told = answer_for_all(first, Ending(Outcome.FAILED, Failure("crashed", "Connection closed by peer.", "")), 2)
+    told = answer_for_all(first, CUT_OFF, 2)
 
     assert told.failure == Failure("out_of_memory", "On GPU 2 of 2: The memory was too small.", "Halve the batch.")
 
@@ -86,8 +88,42 @@ def test_one_that_is_silent_without_a_result_is_lost(first: Attempt, second: Att
 
 
 def test_its_own_failure_is_not_put_on_others(first: Attempt, second: Attempt) -> None:
-    second.finish(Ending(Outcome.FAILED, Failure("crashed", "Connection closed by peer.", "")))
+    second.finish(CUT_OFF)
     own = Ending(Outcome.FAILED, Failure("out_of_memory", "The memory was too small.", "Halve the batch."))
+
+    assert answer_for_all(first, own, 2) == own
+
+
+def test_one_that_is_just_dying_is_waited_for(first: Attempt, second: Attempt) -> None:
+    """Its connections are closed some time before the system calls it dead."""
+    boot = load(Boot, (second.outputs / BOOT).read_text())
+    with subprocess.Popen(["sleep", "0.5"]) as dying:
+        started = Path(f"/proc/{dying.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        (second.outputs / BOOT).write_text(dump(replace(boot, pid=dying.pid, pid_started=started)))
+
+        told = answer_for_all(first, CUT_OFF, 2)
+
+    assert told.failure is not None
+    assert told.failure.code == "rank_lost"
+
+
+def test_of_several_the_one_that_died_is_named_and_not_those_that_it_cut_off(first: Attempt, second: Attempt) -> None:
+    third = take(first.volume, KEYS, machine="here", number=1, rank=2)
+    assert third is not None
+    second.finish(CUT_OFF)
+    long_ago = time.time() - SILENT - 1
+    (third.outputs / STATUS).write_text("{}")
+    os.utime(third.outputs / STATUS, (long_ago, long_ago))
+
+    told = answer_for_all(first, CUT_OFF, 3)
+
+    assert told.failure is not None
+    assert told.failure.message.startswith("The process on GPU 3 of 3 ended without a word")
+
+
+def test_its_own_crash_is_told_where_the_others_were_only_cut_off(first: Attempt, second: Attempt) -> None:
+    second.finish(CUT_OFF)
+    own = Ending(Outcome.FAILED, Failure("crashed", "KeyError: 'rows'", ""))
 
     assert answer_for_all(first, own, 2) == own
 
